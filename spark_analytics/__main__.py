@@ -13,12 +13,11 @@ if not __package__:  # as a script: modules of this folder must not shadow other
 
 import typer
 
-from shipper.errors import EXIT_OK, EXIT_OTHER, EXIT_USAGE, ShipperError
+from shipper.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_OTHER, EXIT_USAGE, ShipperError
 from spark_analytics.cli import app
 
 CLICK_USAGE = 2
 """The exit code of click for an invalid command line."""
-INTERRUPTED = 130
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -37,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
         return EXIT_USAGE if getattr(error, "exit_code", CLICK_USAGE) == CLICK_USAGE else EXIT_OTHER
     except (typer.Abort, KeyboardInterrupt):
         sys.stderr.write("error: interrupted\n")
-        return INTERRUPTED
+        return EXIT_INTERRUPTED
     return outcome if isinstance(outcome, int) else EXIT_OK
 
 

@@ -193,5 +193,4 @@ class TableBuilder:
         self.staged.write("auth_daily", sign_ins.auth_daily(scanned.groups.auth_counts()))
         yesterday = (self.day.as_date - dt.timedelta(days=1)).isoformat()
         before = inventory.segments_of(self.archive, yesterday)
-        audited = segment_audit.audit_segments(self.day, scanned.counts)
-        self.staged.write("audit", segment_audit.rows(self.day, audited, before))
+        self.staged.write("audit", segment_audit.rows(self.day, scanned.counts, before))

@@ -2,7 +2,6 @@
 
 import contextlib
 import datetime as dt
-import enum
 import gc
 import itertools
 import os
@@ -11,7 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -42,21 +41,6 @@ EXIT_INCOMPLETE = 3
 EXIT_UNCHANGED = 4
 
 
-class Condition(enum.StrEnum):
-    """When a report is sent."""
-
-    CHANGED = "changed"
-    ATTENTION = "attention"
-    ALWAYS = "always"
-
-
-class Readers(enum.Enum):
-    """Who may read the files that are written, within the umask."""
-
-    GROUP = "group"
-    ALL = "all"
-
-
 Archive = Annotated[
     str | None,
     typer.Option(
@@ -64,6 +48,7 @@ Archive = Annotated[
     ),
 ]
 Out = Annotated[str, typer.Option(envvar="SHIPPER_REPORT", help="Where the report is written: a path or a URI.")]
+Reports = Annotated[str, typer.Option(envvar="SHIPPER_REPORT", help="Where the reports are: a path or a URI.")]
 Master = Annotated[
     str | None, typer.Option(help="Spark master; by default all cores of this machine, or the master of spark-submit.")
 ]
@@ -103,8 +88,9 @@ def report(
     ] = "0s",
     master: Master = None,
     readable_by: Annotated[
-        Readers, typer.Option(envvar="SHIPPER_READABLE_BY", help="Who may read what is written: the group, or all.")
-    ] = Readers.GROUP,
+        Literal["group", "all"],
+        typer.Option(envvar="SHIPPER_READABLE_BY", help="Who may read what is written: the group, or all."),
+    ] = "group",
 ) -> None:
     """Count the lines of a day and report what stands out.
 
@@ -113,12 +99,18 @@ def report(
     left alone: exit 4.
     """
     context.with_resource(interrupts.ending())
-    context.with_resource(_created_for(readable_by))
+    # Files are created 0640 and directories 0750 for the group, whatever the process inherited; Java inherits it.
+    inherited = os.umask(0o077)
+    os.umask(inherited | (0o027 if readable_by == "group" else 0o022))
+    context.call_on_close(lambda: os.umask(inherited))
     if context.invoked_subcommand is not None:
         return
     if browse and not browse.startswith(("http://", "https://")):
         raise UsageError(f"--browse {browse!r} is no web address", hint="give one that begins with http:// or https://")
-    seconds = _seconds(wait)
+    try:
+        seconds = units.parse_seconds(wait)
+    except ValueError as error:
+        raise UsageError(str(error), hint="see --wait") from None
     with _opened(_named(archive), out, master=master) as (source, target):
         dates = _dates(source, date, since, until)
         if not dates:
@@ -134,7 +126,9 @@ def report(
             archive=source, out=target, top=top, master=master, baseline_days=baseline_days, browse=browse, force=force
         )
         made = _shown(_run(request, dates), several=bool(since or until), as_json=as_json)
-    raise typer.Exit(_exit_code(made, fail_on_gaps=fail_on_gaps))
+    if fail_on_gaps and any(one.state in {"damaged", "gaps", "doubled"} for one in made):
+        raise typer.Exit(EXIT_INCOMPLETE)
+    raise typer.Exit(EXIT_UNCHANGED if all(one.facts is None for one in made) else 0)
 
 
 @app.command()
@@ -157,7 +151,7 @@ def compact(
     master: Master = None,
 ) -> None:
     """Write the lines of a day as Parquet under <out>/raw, for repeated queries."""
-    day = _day(date)
+    day = chosen_day(date)
     with _opened(_named(archive), out, master=master) as (source, target):
         session.require_runtime()
         from spark_analytics import pipeline  # noqa: PLC0415 - needs pyspark
@@ -200,9 +194,7 @@ def query(
 
 @app.command()
 def week(
-    out: Annotated[
-        str, typer.Option(envvar="SHIPPER_REPORT", help="Where the reports are: a path or a URI.")
-    ] = "report",
+    out: Reports = "report",
     week: Annotated[str, typer.Option(help="Week (ISO 8601): 2026-W47, this or last.")] = "last",
     as_json: Annotated[bool, typer.Option("--json", help="Print the week as JSON.")] = False,
 ) -> None:
@@ -242,7 +234,8 @@ def send(
         Path, typer.Option("--settings", envvar="SHIPPER_SEND", help="TOML file with the targets.")
     ] = Path("/etc/fshipper/send.toml"),
     when: Annotated[
-        Condition | None, typer.Option(help="Instead of the condition in the settings.", show_default=False)
+        Literal["changed", "attention", "always"] | None,
+        typer.Option(help="Instead of the condition in the settings.", show_default=False),
     ] = None,
     resend: Annotated[
         bool, typer.Option("--resend", help="Send what is in doubt again, with the same identifier.")
@@ -251,8 +244,8 @@ def send(
     """Send the report of a day by mail, webhook or Apprise to the targets in the settings; each report once."""
     if locations.is_remote(out):
         raise UsageError(f"{out} is not a local directory", hint="copy the reports, and name the copy with --out")
-    from spark_analytics.delivery import ledger, targets  # noqa: PLC0415
     from spark_analytics.delivery import send as delivery  # noqa: PLC0415 - pydantic takes a moment
+    from spark_analytics.delivery import targets  # noqa: PLC0415
 
     known = targets.read(settings)
     directory = locations.local_path(out)
@@ -265,21 +258,18 @@ def send(
     if not known.target:
         typer.echo(f"{settings} has no target: nothing to send", err=True)
         return
-    trouble = False
-    records = directory / ledger.NAME
-    for one in delivery.send(chosen, known, records, when=when.value if when else None, resend=resend):
-        is_bad = one.outcome in delivery.TROUBLE
-        trouble = trouble or is_bad
-        typer.echo(f"{one.date} {one.target}: {one.outcome}{f': {one.why}' if one.why else ''}", err=is_bad)
-    if trouble:
+    outcomes = set()
+    for one in delivery.send(chosen, known, directory / delivery.LEDGER, when=when, resend=resend):
+        outcomes.add(one.outcome)
+        why = f": {one.why}" if one.why else ""
+        typer.echo(f"{one.date} {one.target}: {one.outcome}{why}", err=one.outcome in delivery.TROUBLE)
+    if outcomes & delivery.TROUBLE:
         raise typer.Exit(EXIT_OTHER)
 
 
 @app.command()
 def show(
-    out: Annotated[
-        str, typer.Option(envvar="SHIPPER_REPORT", help="Where the reports are: a path or a URI.")
-    ] = "report",
+    out: Reports = "report",
     date: Annotated[str, typer.Option(help="Day (UTC): YYYY-MM-DD, or latest.")] = "latest",
     as_json: Annotated[bool, typer.Option("--json", help="Print report.json as it is.")] = False,
     directory: Annotated[str, typer.Argument(help="The same as --out.", show_default=False)] = "",
@@ -321,17 +311,6 @@ def find_report(out: Location, date: str) -> Location:
 
 
 @contextlib.contextmanager
-def _created_for(readers: Readers) -> Iterator[None]:
-    """Files are created 0640 and directories 0750 for the group, whatever the process inherited; Java inherits it."""
-    inherited = os.umask(0o077)
-    os.umask(inherited | (0o027 if readers is Readers.GROUP else 0o022))
-    try:
-        yield
-    finally:
-        os.umask(inherited)
-
-
-@contextlib.contextmanager
 def _opened(*texts: str, master: str | None = None) -> Iterator[Sequence[Location]]:
     """The locations that `texts` name: paths, `file:` and other URIs.
 
@@ -347,28 +326,17 @@ def _opened(*texts: str, master: str | None = None) -> Iterator[Sequence[Locatio
         return
     session.require_runtime()
     kept = Path(tempfile.mkdtemp(prefix="fshipper-log-"))
-    with interrupts.removed_at_end(kept), _opened_by_spark(texts, master, kept / "spark.log") as found:
-        yield found
+    log = kept / "spark.log"
+    with interrupts.removed_at_end(kept):
+        from spark_analytics.storage import hadoop_fs  # noqa: PLC0415 - need pyspark
+        from spark_analytics.tables import spark_io  # noqa: PLC0415
+
+        with session.open_session(master=master, log=log) as spark, spark_io.translated_errors(log):
+            yield [
+                hadoop_fs.remote_path(spark, text, log) if locations.is_remote(text) else locations.local_path(text)
+                for text in texts
+            ]
     shutil.rmtree(kept, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _opened_by_spark(texts: Sequence[str], master: str | None, log: Path) -> Iterator[Sequence[Location]]:
-    from spark_analytics.storage import hadoop_fs  # noqa: PLC0415 - need pyspark
-    from spark_analytics.tables import spark_io  # noqa: PLC0415
-
-    with session.open_session(master=master, log=log) as spark, spark_io.translated_errors(log):
-        yield [
-            hadoop_fs.remote_path(spark, text, log) if locations.is_remote(text) else locations.local_path(text)
-            for text in texts
-        ]
-
-
-def _seconds(text: str) -> float:
-    try:
-        return units.parse_seconds(text)
-    except ValueError as error:
-        raise UsageError(str(error), hint="see --wait") from None
 
 
 def _named(archive: str | None) -> str:
@@ -383,9 +351,9 @@ def _dates(archive: Location, date: str, since: str, until: str) -> list[str]:
     """The days to report: the named one, or the days of a range that the archive has; none if no day is over."""
     inventory.check_archive(archive)
     if not (since or until):
-        return [_day(date).isoformat()]
-    first = _day(since).isoformat() if since else ""
-    last = _day(until or "yesterday").isoformat()
+        return [chosen_day(date).isoformat()]
+    first = chosen_day(since).isoformat() if since else ""
+    last = chosen_day(until or "yesterday").isoformat()
     if until and first > last:
         raise UsageError(f"--since {first} is after --until {last}", hint="exchange them: --since is the first day")
     known = inventory.days(archive)
@@ -398,16 +366,13 @@ def _dates(archive: Location, date: str, since: str, until: str) -> list[str]:
     return found
 
 
-def _day(text: str) -> dt.date:
-    return chosen_day(text, dt.datetime.now(dt.UTC).date())
-
-
-def chosen_day(text: str, today: dt.date) -> dt.date:
+def chosen_day(text: str, today: dt.date | None = None) -> dt.date:
     """The day that `text` names.
 
     Raises:
         UsageError: it is neither a date nor `today` nor `yesterday`.
     """
+    today = today or dt.datetime.now(dt.UTC).date()
     named = {"today": today, "yesterday": today - dt.timedelta(days=1)}
     if text in named:
         return named[text]
@@ -457,9 +422,3 @@ def _shown(made: "Iterable[DayResult]", *, several: bool, as_json: bool) -> "lis
         else:
             typer.echo(text.in_a_line(one.facts) if several else text.as_text(one.facts))
     return kept
-
-
-def _exit_code(made: "list[DayResult]", *, fail_on_gaps: bool) -> int:
-    if fail_on_gaps and any(one.state in {"damaged", "gaps", "doubled"} for one in made):
-        return EXIT_INCOMPLETE
-    return EXIT_UNCHANGED if all(one.facts is None for one in made) else 0

@@ -46,11 +46,12 @@ def made(facts: Facts, *, base: str | None, page: bytes | None) -> Message:
     whole, found = facts.totals, facts.verdict.findings
     shown = found[:MAX_FINDINGS]
     with_lines = page is not None
+    verdicts = [judgement.text for judgement in (facts.verdict.complete, facts.verdict.attention) if judgement]
     return Message(
         date=facts.date,
         state=facts.verdict.state.value,
         word=facts.verdict.word,
-        headline=_sentence(_verdicts(facts), (), with_lines=with_lines),
+        headline=_sentence(". ".join(verdicts) or facts.verdict.headline, (), with_lines=with_lines),
         findings=tuple((f.kind, f.state.value, _sentence(f.text, f.names, with_lines=with_lines)) for f in shown),
         more=len(found) - len(shown),
         totals=(
@@ -65,12 +66,6 @@ def made(facts: Facts, *, base: str | None, page: bytes | None) -> Message:
         about=tuple((f.kind, f.state.value, *f.names) for f in found if f.state is not State.COMPLETE),
         needs_attention=any(f.state not in _NO_ATTENTION for f in found) or facts.verdict.state not in _NO_ATTENTION,
     )
-
-
-def _verdicts(facts: Facts) -> str:
-    """Both verdicts, if the report has them."""
-    both = [judgement.text for judgement in (facts.verdict.complete, facts.verdict.attention) if judgement]
-    return ". ".join(both) or facts.verdict.headline
 
 
 def _sentence(text: str, names: tuple[str, ...], *, with_lines: bool) -> str:
@@ -88,7 +83,8 @@ def as_text(message: Message) -> str:
     if message.more:
         lines.append(f"- and {message.more} more, on the page")
     lines += ["", *(f"{name}: {value}" for name, value in message.totals)]
-    return "\n".join([*lines, *(["", message.link] if message.link else [])])
+    lines += ["", message.link] if message.link else []
+    return "\n".join(lines)
 
 
 def as_html(message: Message) -> str:
@@ -125,8 +121,7 @@ def as_json(message: Message, identifier: str) -> dict[str, Any]:
 
 def as_slack(message: Message) -> dict[str, Any]:
     """For an incoming webhook of Slack, which needs three characters escaped."""
-    text = as_text(message).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return {"text": text}
+    return {"text": html.escape(as_text(message), quote=False)}
 
 
 def as_teams(message: Message) -> dict[str, Any]:
@@ -137,15 +132,9 @@ def as_teams(message: Message) -> dict[str, Any]:
         *({"type": "TextBlock", "text": text, "wrap": True} for text in texts),
         {"type": "FactSet", "facts": [{"title": name, "value": value} for name, value in message.totals]},
     ]
-    card: dict[str, Any] = {
-        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
-        "type": "AdaptiveCard",
-        "version": "1.4",
-        "body": body,
-    }
+    schema = "http://adaptivecards.io/schemas/adaptive-card.json"
+    card: dict[str, Any] = {"$schema": schema, "type": "AdaptiveCard", "version": "1.4", "body": body}
     if message.link:
         card["actions"] = [{"type": "Action.OpenUrl", "title": "Open the report", "url": message.link}]
-    return {
-        "type": "message",
-        "attachments": [{"contentType": "application/vnd.microsoft.card.adaptive", "content": card}],
-    }
+    attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "content": card}
+    return {"type": "message", "attachments": [attachment]}

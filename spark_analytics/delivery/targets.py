@@ -88,17 +88,13 @@ def read(path: Path) -> Delivery:
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigError(f"{path}: two targets have the name {repeated[0]}", hint="give each target its own name")
     for target in found.target:
-        _check(path, target)
+        where = f"{path}: {target.name}"
+        if isinstance(target, MailTarget) and target.credentials and target.tls == "none":
+            hint = 'set tls = "starttls" or "tls"'
+            raise ConfigError(f"{where}: a password would be sent without encryption", hint=hint)
+        if isinstance(target, WebhookTarget) and (target.url is None) == (target.url_file is None):
+            raise ConfigError(f"{where}: set url or url_file", hint="exactly one of them")
     return found
-
-
-def _check(path: Path, target: Target) -> None:
-    if isinstance(target, MailTarget) and target.credentials and target.tls == "none":
-        raise ConfigError(
-            f"{path}: {target.name}: a password would be sent without encryption", hint='set tls = "starttls" or "tls"'
-        )
-    if isinstance(target, WebhookTarget) and (target.url is None) == (target.url_file is None):
-        raise ConfigError(f"{path}: {target.name}: set url or url_file", hint="exactly one of them")
 
 
 def secret_lines(path: Path) -> list[str]:

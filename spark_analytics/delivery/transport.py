@@ -9,6 +9,7 @@ import hmac
 import http.client
 import json
 import smtplib
+import socket
 import ssl
 import time
 import urllib.error
@@ -16,7 +17,6 @@ import urllib.request
 from collections.abc import Callable
 from email.message import EmailMessage
 from email.utils import formatdate
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -70,10 +70,6 @@ def send(target: Target, message: Message, identifier: str, starting: Starting) 
         raise NotSent(f"{target.name}: {reason}") from error
 
 
-def _context(ca: Path | None) -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=ca)
-
-
 # -- mail --------------------------------------------------------------------------------------------------------------
 
 
@@ -97,7 +93,8 @@ def _mail(target: MailTarget, message: Message, identifier: str, starting: Start
     mail = mail_of(target, message, identifier)
     server: smtplib.SMTP
     if target.tls == "tls":
-        server = smtplib.SMTP_SSL(target.host, target.port, timeout=target.timeout, context=_context(target.ca))
+        context = ssl.create_default_context(cafile=target.ca)
+        server = smtplib.SMTP_SSL(target.host, target.port, timeout=target.timeout, context=context)
     else:
         server = smtplib.SMTP(target.host, target.port, timeout=target.timeout)
     try:
@@ -118,7 +115,7 @@ def _envelope(server: smtplib.SMTP, target: MailTarget) -> None:
     """Everything before the text of the mail: encryption, sign-in, sender and recipients."""
     server.ehlo_or_helo_if_needed()
     if target.tls == "starttls":
-        server.starttls(context=_context(target.ca))
+        server.starttls(context=ssl.create_default_context(cafile=target.ca))
         server.ehlo()
     if target.credentials:
         user, password = [*secret_lines(target.credentials), ""][:2]
@@ -160,14 +157,18 @@ def _post(target: WebhookTarget, message: Message, identifier: str, starting: St
         raise NotSent(f"{target.name}: the URL does not begin with http:// or https://")
     if not _is_usable(url):  # an error of the library would quote the URL, which may be a secret
         raise NotSent(f"{target.name}: the URL has a blank, a user name or a port that is no number")
-    request = urllib.request.Request(  # noqa: S310 - checked above
-        url, _body(target, message, identifier), {"Content-Type": "application/json", "User-Agent": "fshipper"}
-    )
-    request.add_header("Idempotency-Key", identifier)
+    if target.kind == "slack":
+        fields = content.as_slack(message)
+    elif target.kind == "teams":
+        fields = content.as_teams(message)
+    else:
+        fields = content.as_json(message, identifier)
+    body = json.dumps(fields).encode()
+    headers = {"Content-Type": "application/json", "User-Agent": "fshipper", "Idempotency-Key": identifier}
     if target.secret:
-        for name, value in signature(secret_lines(target.secret)[0], request.data, int(time.time())).items():  # type: ignore[arg-type]
-            request.add_header(name, value)
-    handlers = (_NoRedirect(), urllib.request.HTTPSHandler(context=_context(target.ca)))
+        headers |= signature(secret_lines(target.secret)[0], body, int(time.time()))
+    request = urllib.request.Request(url, body, headers)  # noqa: S310 - checked above
+    handlers = (_NoRedirect(), urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=target.ca)))
     starting()
     try:
         with urllib.request.build_opener(*handlers).open(request, timeout=target.timeout) as reply:
@@ -176,7 +177,7 @@ def _post(target: WebhookTarget, message: Message, identifier: str, starting: St
         error.close()
         raise NotSent(f"{target.name}: the server answered {error.code} {clean(error.reason, 100)}") from None
     except urllib.error.URLError as error:
-        if isinstance(error.reason, ssl.SSLError | ConnectionRefusedError) or _is_name_error(error.reason):
+        if isinstance(error.reason, ssl.SSLError | ConnectionRefusedError | socket.gaierror):
             raise NotSent(f"{target.name}: {clean(error.reason, 200)}") from None
         raise
 
@@ -190,18 +191,6 @@ def _is_usable(url: str) -> bool:
         return False
     plain = url.isascii() and url.isprintable() and " " not in url
     return plain and bool(parts.hostname) and "@" not in parts.netloc
-
-
-def _body(target: WebhookTarget, message: Message, identifier: str) -> bytes:
-    if target.kind == "slack":
-        return json.dumps(content.as_slack(message)).encode()
-    if target.kind == "teams":
-        return json.dumps(content.as_teams(message)).encode()
-    return json.dumps(content.as_json(message, identifier)).encode()
-
-
-def _is_name_error(reason: object) -> bool:
-    return type(reason).__name__ == "gaierror"
 
 
 def signature(key: str, body: bytes, seconds: int) -> dict[str, str]:

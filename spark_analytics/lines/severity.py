@@ -74,9 +74,11 @@ def of_line(head: Column, placed: Column | None, family: Column | None) -> Colum
     """
     found = [_by_priority(head), _by_key(head), _by_word(head)]
     if placed is not None:
-        found.insert(0, _at_place(head, placed))
+        word = F.lower(F.call_function("regexp_extract", head, placed, F.lit(1)))
+        found.insert(0, F.when(placed != "", looked_up(WORDS, word)))
     if family is not None:
-        found.append(_by_letter(head, family))
+        letter = F.substring(F.regexp_extract(head, LETTER_PATTERN, 0), -1, 1)
+        found.append(F.when(family.isin(*LETTERED_FAMILIES), looked_up(LETTERS, letter)))
     return F.coalesce(*found, F.lit("none"))
 
 
@@ -88,11 +90,6 @@ def of_status(status: Column) -> Column:
 def of_name(name: Column) -> Column:
     """The level that a JSON value names, a word or a number; null if it names none."""
     return looked_up(WORDS | NUMBERS, F.lower(name))
-
-
-def _at_place(head: Column, placed: Column) -> Column:
-    word = F.lower(F.call_function("regexp_extract", head, placed, F.lit(1)))
-    return F.when(placed != "", looked_up(WORDS, word))
 
 
 def _by_key(head: Column) -> Column:
@@ -110,11 +107,6 @@ def _by_word(head: Column) -> Column:
 def _by_priority(head: Column) -> Column:
     priority = F.regexp_extract(head, PRIORITY_PATTERN, 1).try_cast("int")
     return F.when(head.startswith("<"), F.try_element_at(constants(SEVERITIES), priority % 8 + 1))
-
-
-def _by_letter(head: Column, family: Column) -> Column:
-    found = F.regexp_extract(head, LETTER_PATTERN, 0)
-    return F.when(family.isin(*LETTERED_FAMILIES), looked_up(LETTERS, F.substring(found, -1, 1)))
 
 
 def looked_up(names: dict[str, str], key: Column) -> Column:

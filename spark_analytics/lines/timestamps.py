@@ -52,11 +52,8 @@ def stamp_columns(family: str) -> tuple[str, int, str, str, int]:
     one = next((known for known in TIME_FAMILIES if known.name == family), None)
     if one is None:
         return family, FORMS[family], "", "", 0
-    return family, FORMS[one.form.name], _pattern(one), _FOUND + one.shape, one.characters
-
-
-def _pattern(family: TimeFamily) -> str:
-    return family.pattern.removeprefix("^") if family.form in _EXTRACTED else _whole(family)
+    pattern = one.pattern.removeprefix("^") if one.form in _EXTRACTED else _whole(one)
+    return family, FORMS[one.form.name], pattern, _FOUND + one.shape, one.characters
 
 
 def _whole(family: TimeFamily) -> str:
@@ -161,7 +158,7 @@ def resolve_year(second: Column, day: dt.date) -> Column:
     time = F.timestamp_seconds(F.when(second.between(0, _LAST_SECOND), second))  # Spark fails on overflow
     this_year = time - F.make_interval(years=F.lit(PLACEHOLDER_YEAR - day.year))
     last_year = time - F.make_interval(years=F.lit(PLACEHOLDER_YEAR - day.year + 1))
-    latest = F.lit(_latest(day))
+    latest = F.lit(midnight(day + dt.timedelta(days=1)) + dt.timedelta(hours=23))  # slack for clocks that are ahead
     dated = F.when(F.year(time) != PLACEHOLDER_YEAR, time).when(this_year <= latest, this_year).otherwise(last_year)
     return F.when(dated.between(F.lit(midnight(dt.date(1970, 1, 1))), latest), dated)
 
@@ -169,8 +166,3 @@ def resolve_year(second: Column, day: dt.date) -> Column:
 def midnight(day: dt.date) -> dt.datetime:
     """The first moment of `day`, UTC."""
     return dt.datetime.combine(day, dt.time(), tzinfo=dt.UTC)
-
-
-def _latest(day: dt.date) -> dt.datetime:
-    """The latest valid time: a day of slack for zones and clocks that are ahead."""
-    return midnight(day + dt.timedelta(days=1)) + dt.timedelta(hours=23)

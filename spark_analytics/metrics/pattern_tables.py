@@ -2,10 +2,12 @@
 
 import datetime as dt
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spark_analytics.metrics import statistics
+from spark_analytics.metrics.statistics import grouped
 from spark_analytics.patterns.cluster import REST
 from spark_analytics.tables.day_tables import Row
 
@@ -34,13 +36,7 @@ class PatternLines(NamedTuple):
 def fingerprints(found: Sequence[tuple[int, str, int]], assigned: Iterable[tuple[str, str]]) -> list[Row]:
     """Table `fingerprints` of (fingerprint, text, lines) and, for each, its (pattern id, template)."""
     return [
-        {
-            "fingerprint": fingerprint,
-            "text": text,
-            "example": None,
-            "lines": lines,
-            "pattern_id": pattern_id,
-        }
+        {"fingerprint": fingerprint, "text": text, "example": None, "lines": lines, "pattern_id": pattern_id}
         for (fingerprint, text, lines), (pattern_id, _) in zip(found, assigned, strict=True)
     ]
 
@@ -49,32 +45,29 @@ def daily(
     seen: Sequence[PatternLines], before: Mapping[str, Sequence[Row]], registry: Sequence[Row] | None, day: dt.date
 ) -> list[Row]:
     """Table `pattern_daily`; `before` are its days before, `registry` is the last table `patterns`, if there is one."""
-    history: dict[tuple[str, str], list[int]] = {}
-    for rows in before.values():
-        for row in rows:
-            history.setdefault((row["pattern_id"], row["level"]), []).append(row["lines"])
+    past = grouped((row for rows in before.values() for row in rows), operator.itemgetter("pattern_id", "level"))
     recent = {row["pattern_id"] for row in registry or () if (day - row["last_seen_date"]).days <= NEW_DAYS}
-    return [
-        _pattern(one, history.get((one.pattern_id, one.level), []), len(before), None if registry is None else recent)
-        for one in sorted(seen)
-    ]
-
-
-def _pattern(one: PatternLines, lines_before: Sequence[int], days: int, recent: set[str] | None) -> Row:
-    median = statistics.median_over_days(lines_before, days)
-    enough = median is not None and one.lines >= MIN_LINES and days >= MIN_DAYS
-    return {
-        "pattern_id": one.pattern_id,
-        "level": one.level,
-        "lines": one.lines,
-        "hosts": one.hosts,
-        "files": one.files,
-        "file": one.most[0] if one.most else None,
-        "baseline_days": days,
-        "baseline_median": median,
-        "surge": math.log2((one.lines + EASE) / (median + EASE)) if enough and median is not None else None,
-        "is_new": None if recent is None else one.pattern_id not in recent and one.pattern_id != REST.id,
-    }
+    days, made = len(before), []
+    for one in sorted(seen):
+        lines_before = [row["lines"] for row in past.get((one.pattern_id, one.level), ())]
+        median = statistics.median_over_days(lines_before, days)
+        enough = one.lines >= MIN_LINES and days >= MIN_DAYS
+        is_new = one.pattern_id not in recent and one.pattern_id != REST.id
+        made.append(
+            {
+                "pattern_id": one.pattern_id,
+                "level": one.level,
+                "lines": one.lines,
+                "hosts": one.hosts,
+                "files": one.files,
+                "file": one.most[0] if one.most else None,
+                "baseline_days": days,
+                "baseline_median": median,
+                "surge": math.log2((one.lines + EASE) / (median + EASE)) if enough and median is not None else None,
+                "is_new": None if registry is None else is_new,
+            }
+        )
+    return made
 
 
 def registry(
@@ -86,17 +79,15 @@ def registry(
 ) -> list[Row]:
     """Table `patterns`: the one of the last day, updated with the patterns of `day`; `examples` by pattern id."""
     made: dict[str, dict[str, Any]] = {row["pattern_id"]: dict(row) for row in before}
-    files: dict[str, list[str]] = {}
-    for one in seen:
-        files.setdefault(one.pattern_id, []).extend(one.most)
-    for pattern_id, most in files.items():
+    for pattern_id, group in grouped(seen, lambda one: one.pattern_id).items():
+        most = {file for one in group for file in one.most}
         old = made.get(pattern_id, {})
         made[pattern_id] = {
             "pattern_id": pattern_id,
             "template": old.get("template") or templates.get(pattern_id, REST.template),
             "first_seen_date": old.get("first_seen_date") or day,
             "last_seen_date": day,
-            "files": ", ".join(sorted(dict.fromkeys(most))[:FILES_SHOWN]),
+            "files": ", ".join(sorted(most)[:FILES_SHOWN]),
             "example": old.get("example") or examples.get(pattern_id),
         }
     return [made[pattern_id] for pattern_id in sorted(made)]

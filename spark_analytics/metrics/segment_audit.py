@@ -5,7 +5,6 @@ an unterminated last line is a row but not a line, and the reader skips a byte o
 show as a difference between the counted and the listed numbers; only such a segment is read again.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from shipper.manifest import FORKED, Segment
 from shipper.model import End
 from spark_analytics.archive import inventory
 from spark_analytics.archive.inventory import Day, escaped
+from spark_analytics.metrics.statistics import grouped
 from spark_analytics.tables import schemas
 from spark_analytics.tables.day_tables import Row
 
@@ -81,23 +81,6 @@ MAX_GAP_BYTES = 1 << 44
 WORST_FIRST = ("missing", "truncated", "differs", "unregistered", "offset_gap", "gap", "doubled", "complete")
 
 
-@dataclass(frozen=True, slots=True)
-class AuditedSegment:
-    """A segment, its reconciled count, and its status."""
-
-    segment: Segment
-    counted: ReconciledCount
-    status: str
-
-
-def audit_segments(day: Day, counts: Mapping[str, ReconciledCount]) -> list[AuditedSegment]:
-    """Every listed segment with its status; `counts` has the reconciled count of each path that was read."""
-    return [
-        AuditedSegment(segment, count := counts.get(segment.path, EMPTY_COUNT), _status(day, segment, count))
-        for segment in day.manifests.segments
-    ]
-
-
 def _status(day: Day, segment: Segment, count: ReconciledCount) -> str:
     if segment.path not in day.sizes:
         return "missing"
@@ -115,15 +98,13 @@ def _gap_bytes(segment: Segment) -> int:
     return sum(gap.end - gap.start for gap in segment.gaps if gap.reason not in {End.EXCLUDED.value, FORKED})
 
 
-def rows(day: Day, entries: Sequence[AuditedSegment], before: Iterable[Segment] = ()) -> list[Row]:
-    """Table `audit`."""
-    by_file: dict[tuple[int, str, str], list[AuditedSegment]] = defaultdict(list)
-    for entry in entries:
-        by_file[entry.segment.partition, entry.segment.host, entry.segment.file].append(entry)
+def rows(day: Day, counts: Mapping[str, ReconciledCount], before: Iterable[Segment] = ()) -> list[Row]:
+    """Table `audit`; `counts` has the reconciled count of each path that was read."""
+    by_file = grouped(day.manifests.segments, lambda segment: (segment.partition, segment.host, segment.file))
     offset_gaps = inventory.offset_gaps(day.manifests.segments, before)
     twice = {each.segment.path: each for each in day.doubled}
     listed = [
-        _row(name, group, offset_gaps.get(name, 0), [twice[e.segment.path] for e in group if e.segment.path in twice])
+        _row(day, group, counts, offset_gaps.get(name, 0), [twice[one.path] for one in group if one.path in twice])
         for name, group in sorted(by_file.items())
     ]
     unlisted = [_unregistered(path) for path in day.unregistered]
@@ -131,26 +112,29 @@ def rows(day: Day, entries: Sequence[AuditedSegment], before: Iterable[Segment] 
 
 
 def _row(
-    name: tuple[int, str, str], group: Sequence[AuditedSegment], offset_gap: int, doubled: Sequence[Doubled]
+    day: Day,
+    segments: Sequence[Segment],
+    counts: Mapping[str, ReconciledCount],
+    offset_gap: int,
+    doubled: Sequence[Doubled],
 ) -> Row:
-    segments = [entry.segment for entry in group]
-    statuses = [entry.status for entry in group]
+    """The row of the log file of `segments`."""
+    counted = [counts.get(segment.path, EMPTY_COUNT) for segment in segments]
+    statuses = [_status(day, segment, count) for segment, count in zip(segments, counted, strict=True)]
     of_file = ["offset_gap" if offset_gap else "complete", "doubled" if doubled else "complete"]
     worst = min([*statuses, *of_file], key=WORST_FIRST.index)
-    examples = [entry.segment.path for entry in group if entry.status == worst]
+    examples = [segment.path for segment, status in zip(segments, statuses, strict=True) if status == worst]
     examples += [each.segment.path for each in doubled] if worst == "doubled" else []
-    example = examples[0] if examples else segments[0].path
-    partition, host, file = name
     return {
-        "partition": partition,
-        "host": escaped(host),
-        "file": escaped(file),
+        "partition": segments[0].partition,
+        "host": escaped(segments[0].host),
+        "file": escaped(segments[0].file),
         "status": worst,
-        "segments": len(group),
+        "segments": len(segments),
         "lines_manifest": sum(segment.lines for segment in segments),
-        "lines_counted": sum(entry.counted.lines for entry in group),
+        "lines_counted": sum(count.lines for count in counted),
         "bytes_manifest": sum(segment.bytes_raw for segment in segments),
-        "bytes_counted": sum(entry.counted.bytes for entry in group),
+        "bytes_counted": sum(count.bytes for count in counted),
         "gap_bytes": sum(min(_gap_bytes(segment), MAX_GAP_BYTES) for segment in segments),
         "offset_gap_bytes": min(offset_gap, MAX_GAP_BYTES),
         "doubled_bytes": min(sum(each.bytes for each in doubled), MAX_GAP_BYTES),
@@ -163,7 +147,7 @@ def _row(
         "segments_missing": statuses.count("missing"),
         "segments_truncated": statuses.count("truncated"),
         "segments_differing": statuses.count("differs"),
-        "example": escaped(example),
+        "example": escaped(examples[0] if examples else segments[0].path),
     }
 
 

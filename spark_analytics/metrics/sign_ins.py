@@ -8,9 +8,10 @@ before each of ten sign-ins is ten times one failure.
 import bisect
 import datetime as dt
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from spark_analytics.metrics.statistics import grouped
 from spark_analytics.tables.day_tables import AuthCount, Row
 
 PASSWORD_METHODS = ("password", "keyboard-interactive")
@@ -26,15 +27,19 @@ def is_password(method: str | None) -> bool:
 
 def auth_daily(counts: Iterable[AuthCount]) -> list[Row]:
     """Table `auth_daily`."""
-    groups: dict[tuple[int, str, str, str, str], list[AuthCount]] = {}
-    tries: dict[tuple[str, str], _Tries] = {}
-    for count in counts:
-        groups.setdefault(count[:5], []).append(count)
-        if count.first_ts is not None and count.user:
-            tries.setdefault((count.user, count.remote), _Tries()).add(count)
-    for pair in tries.values():
-        pair.sort()
-    return [_row(group, tries) for _, group in sorted(groups.items())]
+    entries = list(counts)
+    timed = (count for count in entries if count.first_ts is not None and count.user)
+    tries = {key: _tries(group) for key, group in grouped(timed, lambda count: (count.user, count.remote)).items()}
+    made = []
+    for _, group in sorted(grouped(entries, lambda count: count[:5]).items()):
+        one = group[0]
+        row = {name: getattr(one, name) for name in ("partition", "host", "kind", "user", "remote", "method")}
+        row |= {"n": sum(count.lines for count in group), "attempts": sum(count.attempts for count in group)}
+        row |= _times("", group)
+        if _accepts_password(one):
+            row |= _failures(group, tries.get((one.user, one.remote), _Tries()))
+        made.append(row)
+    return made
 
 
 class _Before(NamedTuple):
@@ -45,23 +50,12 @@ class _Before(NamedTuple):
     failures: Sequence[AuthCount]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Tries:
     """Passwords of one user and address on all hosts. A failure in the second of an acceptance is before it."""
 
-    failed: list[AuthCount] = field(default_factory=list)
-    accepted: list[int] = field(default_factory=list)
-
-    def add(self, count: AuthCount) -> None:
-        if count.kind in {FAILED, ODD_NAME}:
-            self.failed.append(count)
-        elif count.first_ts is not None and _accepts_password(count):
-            self.accepted.append(count.first_ts)
-
-    def sort(self) -> None:
-        """Must be called after the last `add`."""
-        self.accepted.sort()
-        self.failed.sort(key=_second)
+    failed: Sequence[AuthCount] = ()
+    accepted: Sequence[int] = ()
 
     def before(self, second: int) -> _Before:
         """The failures up to `second`, of an acceptance, that are after the acceptance before it."""
@@ -71,28 +65,17 @@ class _Tries:
         return _Before(sum(count.attempts for count in found), second, found)
 
 
+def _tries(counts: Sequence[AuthCount]) -> _Tries:
+    failed = sorted((count for count in counts if count.kind in {FAILED, ODD_NAME}), key=_second)
+    return _Tries(failed, sorted(_second(count) for count in counts if _accepts_password(count)))
+
+
 def _second(count: AuthCount) -> int:
     return count.first_ts or 0
 
 
 def _accepts_password(count: AuthCount) -> bool:
     return count.kind == ACCEPTED and is_password(count.method)
-
-
-def _row(group: Sequence[AuthCount], tries: dict[tuple[str, str], _Tries]) -> Row:
-    one = group[0]
-    return {
-        "partition": one.partition,
-        "host": one.host,
-        "kind": one.kind,
-        "user": one.user,
-        "remote": one.remote,
-        "n": sum(count.lines for count in group),
-        "attempts": sum(count.attempts for count in group),
-        "method": one.method,
-        **_times("", group),
-        **(_failures(group, tries.get((one.user, one.remote), _Tries())) if _accepts_password(one) else {}),
-    }
 
 
 def _failures(accepted: Sequence[AuthCount], tries: _Tries) -> Row:

@@ -6,8 +6,12 @@ Rates come with intervals because one error in three lines proves little.
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
+K = TypeVar("K")
 
 WIDE_Z = 2.576
 """Standard deviations of a 99 % interval. With thousands of hosts, 95 % intervals would raise an alarm every day."""
@@ -24,6 +28,14 @@ class Interval(NamedTuple):
 
     low: float
     high: float
+
+
+def grouped(values: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """`values` by their `key`, in their order."""
+    groups: dict[K, list[T]] = defaultdict(list)
+    for value in values:
+        groups[key(value)].append(value)
+    return groups
 
 
 def median(values: Sequence[float]) -> float | None:

@@ -5,12 +5,14 @@ They are made of `FileSums`, the sums of table `hourly` by log file.
 
 import datetime as dt
 import functools
+import operator
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spark_analytics.lines import timestamps
 from spark_analytics.metrics import statistics
+from spark_analytics.metrics.statistics import grouped
 from spark_analytics.tables import schemas
 from spark_analytics.tables.day_tables import HourCell, Row
 from spark_analytics.tables.schemas import FILE
@@ -80,9 +82,7 @@ def _hour(number: int) -> dt.datetime:
 
 
 def _time(microseconds: int | None) -> dt.datetime | None:
-    if microseconds is None:
-        return None
-    return dt.datetime.fromtimestamp(microseconds // 10**6, tz=dt.UTC)
+    return None if microseconds is None else dt.datetime.fromtimestamp(microseconds // 10**6, tz=dt.UTC)
 
 
 # -- log files and hosts -----------------------------------------------------------------------------------------------
@@ -108,62 +108,51 @@ def host_daily(
 ) -> list[Row]:
     """Table `host_daily`, with hosts that wrote on a day of `before` and not today."""
     known = _by_key(before, ("partition", "host"))
-    by_host: dict[tuple[int, str], list[FileSums]] = defaultdict(list)
-    for one in files:
-        by_host[one.partition, one.host].append(one)
+    by_host = grouped(files, lambda one: (one.partition, one.host))
     sizes: Counter[int] = Counter()
     for one in files:
         sizes[one.partition] += one.bytes
-    newest = _newest(arrivals)
+    newest: dict[tuple[int, str], dt.datetime] = {}
+    for (partition, name, _), time in arrivals.items():
+        newest[partition, name] = max(newest.get((partition, name), time), time)
     spoken = {host for host, rows in known.items() if any(row["lines"] for row in rows)}
-    return [
-        _host(host, by_host.get(host, []), newest.get(host), known.get(host, ()), len(before), sizes[host[0]], day)
-        for host in sorted(by_host.keys() | spoken)
-    ]
+    made = []
+    for host in sorted(by_host.keys() | spoken):
+        group, past = by_host.get(host, []), known.get(host, ())
+        sums = _sums(group)
+        compared = _compared(sums["lines"], sums["err"], past, len(before))
+        usual = compared["median7_lines"]
+        last = newest.get(host) or max((row["last_arrival"] for row in past if row["last_arrival"]), default=None)
+        midnight = timestamps.midnight(day + dt.timedelta(days=1))
+        silent = bool(usual and last and midnight - last > dt.timedelta(hours=SILENT_HOURS))
+        size = sizes[host[0]]
+        made.append(
+            {
+                "partition": host[0],
+                "host": host[1],
+                "files": len(group),
+                **sums,
+                "active_hours": len({hour for one in group for hour in one.hours}),
+                "last_arrival": last,
+                "share_of_partition": sums["bytes"] / size if size else 0.0,
+                **compared,
+                "delta_vs_median7": sums["lines"] / usual - 1 if usual else None,
+                "silent_since": last if silent else None,
+                "is_new": not past if before else None,
+            }
+        )
+    return made
 
 
-def _host(
-    host: tuple[int, str],
-    files: Sequence[FileSums],
-    arrival: dt.datetime | None,
-    known: Sequence[Row],
-    days: int,
-    partition_bytes: int,
-    day: dt.date,
-) -> Row:
-    sums = _sums(files)
-    compared = _compared(sums["lines"], sums["err"], known, days)
-    usual = compared["median7_lines"]
-    last = arrival or max((row["last_arrival"] for row in known if row["last_arrival"]), default=None)
-    midnight = timestamps.midnight(day + dt.timedelta(days=1))
-    silent = bool(usual and last and midnight - last > dt.timedelta(hours=SILENT_HOURS))
-    hours = {hour for one in files for hour in one.hours}
-    return {
-        "partition": host[0],
-        "host": host[1],
-        "files": len(files),
-        **sums,
-        "active_hours": len(hours),
-        "last_arrival": last,
-        "share_of_partition": sums["bytes"] / partition_bytes if partition_bytes else 0.0,
-        **compared,
-        "delta_vs_median7": sums["lines"] / usual - 1 if usual else None,
-        "silent_since": last if silent else None,
-        "is_new": not known if days else None,
-    }
-
-
-def _sums(files: Sequence[FileSums]) -> dict[str, Any]:
-    firsts = [one.first_us for one in files if one.first_us is not None]
-    lasts = [one.last_us for one in files if one.last_us is not None]
+def _sums(files: Sequence[FileSums]) -> Row:
     return {
         **{name: sum(getattr(one, name) for one in files) for name in SUMMED},
-        "first_ts": _time(min(firsts, default=None)),
-        "last_ts": _time(max(lasts, default=None)),
+        "first_ts": _time(min((one.first_us for one in files if one.first_us is not None), default=None)),
+        "last_ts": _time(max((one.last_us for one in files if one.last_us is not None), default=None)),
     }
 
 
-def _compared(lines: int, errors: int, known: Sequence[Row], days: int) -> dict[str, Any]:
+def _compared(lines: int, errors: int, known: Sequence[Row], days: int) -> Row:
     errors = min(errors, lines)  # a last line without a newline is an error but not a line
     low, high = statistics.wilson(errors, lines) if lines else (None, None)
     return {
@@ -177,18 +166,7 @@ def _compared(lines: int, errors: int, known: Sequence[Row], days: int) -> dict[
 
 
 def _by_key(before: History, key: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
-    found: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
-    for rows in before.values():
-        for row in rows:
-            found[tuple(row[name] for name in key)].append(row)
-    return found
-
-
-def _newest(arrivals: Mapping[LogFile, dt.datetime]) -> dict[tuple[int, str], dt.datetime]:
-    newest: dict[tuple[int, str], dt.datetime] = {}
-    for (partition, host, _), time in arrivals.items():
-        newest[partition, host] = max(newest.get((partition, host), time), time)
-    return newest
+    return grouped((row for rows in before.values() for row in rows), operator.itemgetter(*key))
 
 
 # -- partitions --------------------------------------------------------------------------------------------------------
@@ -198,47 +176,32 @@ def partition_daily(
     hosts: Sequence[Row], cells_today: Iterable[HourCell], sequences: Mapping[int, tuple[int, int, int]]
 ) -> list[Row]:
     """Table `partition_daily` of table `host_daily`; `sequences` has (first, last, missing) of each stream."""
-    by_partition: dict[int, list[Row]] = defaultdict(list)
-    for host in hosts:
-        if host["files"]:
-            by_partition[host["partition"]].append(host)
-    hours: Counter[tuple[int, dt.datetime]] = Counter()
+    by_partition = grouped((host for host in hosts if host["files"]), operator.itemgetter("partition"))
+    hours: dict[int, Counter[dt.datetime]] = defaultdict(Counter)
     for cell in cells_today:
-        hours[cell.partition, cell.hour] += cell.lines
-    busiest = dict.fromkeys(by_partition, 0)
-    for (partition, _), lines in hours.items():
-        busiest[partition] = max(busiest.get(partition, 0), lines)
+        hours[cell.partition][cell.hour] += cell.lines
     whole = sum(host["bytes"] for host in hosts)
-    return [
-        _partition(partition, group, busiest[partition], whole, len(by_partition), sequences.get(partition))
-        for partition, group in sorted(by_partition.items())
-    ]
-
-
-def _partition(
-    partition: int,
-    hosts: Sequence[Row],
-    busiest: int,
-    whole: int,
-    partitions: int,
-    sequences: tuple[int, int, int] | None,
-) -> Row:
-    size = sum(host["bytes"] for host in hosts)
-    top = max(hosts, key=lambda host: (host["bytes"], host["host"]))
-    share = size / whole if whole else 0.0
-    first, last, missing = sequences or (None, None, None)
-    return {
-        "partition": partition,
-        "hosts": len(hosts),
-        "lines": sum(host["lines"] for host in hosts),
-        "bytes": size,
-        "max_hour_lines": busiest,
-        "share": share,
-        "skew": share * partitions,
-        "gini": statistics.gini([host["bytes"] for host in hosts]),
-        "top_host": top["host"],
-        "top_host_share": top["share_of_partition"],
-        "seq_first": first,
-        "seq_last": last,
-        "seq_missing": missing,
-    }
+    made = []
+    for partition, group in sorted(by_partition.items()):
+        size = sum(host["bytes"] for host in group)
+        top = max(group, key=lambda host: (host["bytes"], host["host"]))
+        share = size / whole if whole else 0.0
+        first, last, missing = sequences.get(partition, (None, None, None))
+        made.append(
+            {
+                "partition": partition,
+                "hosts": len(group),
+                "lines": sum(host["lines"] for host in group),
+                "bytes": size,
+                "max_hour_lines": max(hours[partition].values(), default=0),
+                "share": share,
+                "skew": share * len(by_partition),
+                "gini": statistics.gini([host["bytes"] for host in group]),
+                "top_host": top["host"],
+                "top_host_share": top["share_of_partition"],
+                "seq_first": first,
+                "seq_last": last,
+                "seq_missing": missing,
+            }
+        )
+    return made

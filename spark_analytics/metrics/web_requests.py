@@ -5,12 +5,14 @@ integer microseconds), and JSON with the usual keys.
 """
 
 import math
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from spark_analytics.metrics.statistics import grouped
 from spark_analytics.tables.day_tables import Row
 
 ACCESS_PREFIX = 2048
@@ -126,12 +128,10 @@ def path(found: Column, code: Column, step: Column) -> Column:
 
 def top_keys(entries: Iterable[Sequence[Any]]) -> list[Row]:
     """Table `access_top` of (kind, key, n), most first: the most frequent keys of each kind."""
-    of_kind: dict[str, list[Row]] = {}
-    for kind, key, n in entries:
-        kept = of_kind.setdefault(kind, [])
-        if len(kept) < MAX_TOP_KEYS:
-            kept.append({"kind": kind, "key": key, "n": n})
-    return [row for kind in sorted(of_kind) for row in of_kind[kind]]
+    of_kind = grouped(entries, operator.itemgetter(0))
+    return [
+        {"kind": kind, "key": key, "n": n} for name in sorted(of_kind) for kind, key, n in of_kind[name][:MAX_TOP_KEYS]
+    ]
 
 
 def sketched(requests: DataFrame, *key: str, sums: Sequence[Column] = ()) -> DataFrame:

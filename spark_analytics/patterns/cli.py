@@ -1,7 +1,6 @@
 """`fshipper report patterns FILE`: prints the pattern of every line of one file, without Spark, in bounded memory."""
 
 import codecs
-import contextlib
 import shutil
 import sys
 import tempfile
@@ -31,7 +30,11 @@ _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codec
 
 def patterns_of(stream: BinaryIO) -> Iterator[Pattern]:
     """The pattern of each line of `stream`, in order; the last line may be unterminated."""
-    with _rewindable(stream) as source:
+    with tempfile.SpooledTemporaryFile(SPOOL_BYTES) as spool:
+        source = stream
+        if not stream.seekable():
+            shutil.copyfileobj(stream, spool)
+            source = spool  # type: ignore[assignment]  # it has the methods that are used
         writing = log_formats.detect(list(islice(_lines(source), line_times.SAMPLE_LINES)))
         found = _found(_texts(source, writing))
         for text in _texts(source, writing):
@@ -45,7 +48,7 @@ def _found(texts: Iterator[str]) -> dict[str, Pattern]:
         if len(counts) > 2 * MAX_DISTINCT:
             counts = Counter(dict(_most(counts)))
     most = _most(counts)
-    return {text: Pattern(*pair) for (text, _), pair in zip(most, cluster_texts(most), strict=True)}
+    return {text: pattern for (text, _), pattern in zip(most, cluster_texts(most), strict=True)}
 
 
 def _most(counts: Counter[str]) -> list[tuple[str, int]]:
@@ -56,28 +59,14 @@ def _texts(source: BinaryIO, writing: LogFormat) -> Iterator[str]:
     return (pattern_text(line, writing) for line in _lines(source))
 
 
-@contextlib.contextmanager
-def _rewindable(stream: BinaryIO) -> Iterator[BinaryIO]:
-    if stream.seekable():
-        yield stream
-        return
-    with tempfile.SpooledTemporaryFile(SPOOL_BYTES) as spool:
-        shutil.copyfileobj(stream, spool)
-        yield spool  # type: ignore[misc]  # it has the methods that are used
-
-
 def _lines(source: BinaryIO) -> Iterator[str]:
     """The first bytes of each line of `source` as text: UTF-8, or the encoding of a byte order mark."""
     source.seek(0)
-    mark, encoding = _encoding(source.read(3))
+    beginning = source.read(3)
+    mark, encoding = next((pair for pair in _MARKS if beginning.startswith(pair[0])), (b"", "utf-8"))
     source.seek(len(mark))
-    newline = "\n".encode(encoding)
-    for line in _ended(source, newline):
+    for line in _ended(source, "\n".encode(encoding)):
         yield line.decode(encoding, "replace")
-
-
-def _encoding(beginning: bytes) -> tuple[bytes, str]:
-    return next(((mark, name) for mark, name in _MARKS if beginning.startswith(mark)), (b"", "utf-8"))
 
 
 def _ended(source: BinaryIO, newline: bytes) -> Iterator[bytes]:

@@ -12,8 +12,9 @@ import functools
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 Template = tuple[str, ...]
 """The tokens of a template; a parameter is a token that holds `WILD`."""
@@ -21,37 +22,11 @@ Template = tuple[str, ...]
 
 # -- tokens: parameters, names that may be parameters, and words -------------------------------------------------------
 
-ANNOUNCING = frozenset(
-    {
-        "user",
-        "users",
-        "username",
-        "login",
-        "account",
-        "group",
-        "host",
-        "hostname",
-        "domain",
-        "class",
-        "package",
-        "module",
-        "driver",
-        "device",
-        "service",
-        "interface",
-        "tenant",
-        "project",
-        "namespace",
-        "topic",
-        "queue",
-        "table",
-        "database",
-        "bucket",
-        "volume",
-        "unit",
-        "job",
-    }
-)
+ANNOUNCING = frozenset({
+    "user", "users", "username", "login", "account", "group", "host", "hostname", "domain", "class", "package",
+    "module", "driver", "device", "service", "interface", "tenant", "project", "namespace", "topic", "queue",
+    "table", "database", "bucket", "volume", "unit", "job",
+})  # fmt: skip
 """Words that are followed by a name."""
 
 _NAME = re.compile(r"[A-Za-z_][\w-]*(?:[._/@\\$]+[\w-]+)+\Z", re.ASCII)
@@ -76,11 +51,6 @@ def is_name(token: str) -> bool:
 def is_wild(token: str) -> bool:
     """Whether it contains a parameter."""
     return WILD in token
-
-
-def is_word(token: str) -> bool:
-    """Whether it is a plain word in small letters."""
-    return _WORD.match(core(token)) is not None
 
 
 def may_vary(template: Template, at: int) -> bool:
@@ -120,8 +90,7 @@ MAX_DISTINCT = 200_000
 """Maximum number of distinct masked texts that are clustered; others, with fewer lines, get the pattern `REST`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(NamedTuple):
     """A template and its id: 16 hex digits, from the first time it was seen."""
 
     id: str
@@ -144,13 +113,11 @@ MAX_STEPS = 2_000
 """Maximum comparisons of tokens for one template, which then counts as unknown: hostile templates may be numerous."""
 
 
+@dataclass(slots=True)
 class _Node:
-    __slots__ = ("next", "pattern", "wild")
-
-    def __init__(self) -> None:
-        self.next: dict[str, _Node] = {}
-        self.wild: dict[str, _Node] = {}
-        self.pattern: Pattern | None = None
+    next: dict[str, "_Node"] = field(default_factory=dict)
+    wild: dict[str, "_Node"] = field(default_factory=dict)
+    pattern: Pattern | None = None
 
 
 class Matcher:
@@ -164,7 +131,10 @@ class Matcher:
             if template not in self._exact:
                 self._exact[template] = pattern
                 if WILD in pattern.template and words(template) >= MIN_WORDS:
-                    self._insert(template, pattern)
+                    node = self._roots.setdefault(len(template), _Node())
+                    for token in template:
+                        node = (node.wild if WILD in token else node.next).setdefault(token, _Node())
+                    node.pattern = pattern
 
     @property
     def templates(self) -> list[Template]:
@@ -173,20 +143,10 @@ class Matcher:
 
     def match(self, template: Template) -> Pattern | None:
         """The pattern whose template is `template`, else the most specific one that matches it, else None."""
-        exact = self._exact.get(template)
-        return exact or self._match_tree(template)
-
-    def _insert(self, template: Template, pattern: Pattern) -> None:
-        node = self._roots.setdefault(len(template), _Node())
-        for token in template:
-            branch = node.wild if WILD in token else node.next
-            node = branch.setdefault(token, _Node())
-        node.pattern = pattern
-
-    def _match_tree(self, template: Template) -> Pattern | None:
-        if len(template) not in self._roots:
-            return None
-        pending = [(self._roots[len(template)], 0)]
+        if exact := self._exact.get(template):
+            return exact
+        root = self._roots.get(len(template))
+        pending = [] if root is None else [(root, 0)]
         for _ in range(MAX_STEPS):
             if not pending:
                 break
@@ -201,8 +161,6 @@ class Matcher:
                 pending.append((node.wild[token], at + 1))
         return None
 
-
-Step = Callable[[set[Template]], dict[Template, Template]]
 
 MIN_DISTINCT_NAMES = 3
 """Number of different names at one position that make it a parameter."""
@@ -242,10 +200,7 @@ def _names(templates: set[Template]) -> dict[Template, Template]:
         places = tuple(at for at in range(len(template)) if may_vary(template, at))
         if places and words(_without(template, places)) >= MIN_CONTEXT:
             alike[places, _without(template, places)].append(template)
-    changed: dict[Template, Template] = {}
-    for (places, _), group in alike.items():
-        changed.update(_varied(group, places))
-    return changed
+    return {template: became for (places, _), group in alike.items() for template, became in _varied(group, places)}
 
 
 def _without(template: Template, places: tuple[int, ...]) -> Template:
@@ -284,7 +239,7 @@ def _generalized_by_others(templates: set[Template]) -> dict[Template, Template]
             for at in _places(template):
                 if is_wild(template[at]) and words(template) >= MIN_CONTEXT:
                     key = _key(template, at)
-                    wild[key] = min(wild.get(key, template[at]), template[at], key=_shortest)
+                    wild[key] = min(wild.get(key, template[at]), template[at], key=lambda token: (len(token), token))
         for template in alike:
             if (became := _with_parameters_of(template, wild)) != template:
                 changed[template] = became
@@ -301,10 +256,6 @@ def _with_parameters_of(template: Template, wild: dict[int, str]) -> Template:
     return template
 
 
-def _shortest(token: str) -> tuple[int, str]:
-    return len(token), token
-
-
 def _varied_words(templates: set[Template]) -> dict[Template, Template]:
     """Generalizes words at a position where otherwise equal templates have `MIN_DISTINCT_WORDS` different ones."""
     changed: dict[Template, Template] = {}
@@ -313,7 +264,7 @@ def _varied_words(templates: set[Template]) -> dict[Template, Template]:
         for template in alike:
             if words(template) > MIN_CONTEXT_OF_WORDS or len(template) == words(template) == MIN_WORDS:
                 for at in _places(template):
-                    if at and is_word(template[at]):
+                    if at and _WORD.match(core(template[at])):
                         at_place[_key(template, at)].append(template)
         best: dict[Template, tuple[int, int]] = {}
         for group in at_place.values():
@@ -338,23 +289,22 @@ def _varied_with_names(templates: set[Template]) -> dict[Template, Template]:
                 if at and not is_wild(template[at]):
                     at_place[_key(template, at)].append(template)
         for group in at_place.values():
-            if len(group) >= MIN_DISTINCT_WORDS and any(
-                is_name(one[at]) for at in [_differing(group)] for one in group
-            ):
-                changed.update((template, _with_wild(template, {_differing(group)})) for template in sorted(group))
+            if len(group) >= MIN_DISTINCT_WORDS:
+                at = _differing(group)
+                if any(is_name(template[at]) for template in group):
+                    changed.update((template, _with_wild(template, {at})) for template in sorted(group))
     return changed
 
 
 def _differing(group: list[Template]) -> int:
-    first, second = group[0], group[1]
-    return next(at for at in range(len(first)) if first[at] != second[at])
+    return next(at for at, (one, other) in enumerate(zip(group[0], group[1], strict=True)) if one != other)
 
 
-def _by_length(templates: set[Template]) -> Iterator[list[Template]]:
+def _by_length(templates: set[Template]) -> Iterable[list[Template]]:
     lengths = defaultdict(list)
     for template in templates:
         lengths[len(template)].append(template)
-    yield from lengths.values()
+    return lengths.values()
 
 
 def _places(template: Template) -> range:
@@ -440,22 +390,18 @@ def tokenize(masked: str) -> Template:
     return tuple(text.split(" ", MAX_TOKENS)[:MAX_TOKENS]) if text else ()
 
 
-def cluster_texts(texts: Sequence[tuple[str, int]], known: Iterable[tuple[str, str]] = ()) -> list[tuple[str, str]]:
-    """The (pattern id, template) of each of `texts`, which are (masked text, lines), in their order.
+def cluster_texts(texts: Sequence[tuple[str, int]], known: Iterable[tuple[str, str]] = ()) -> list[Pattern]:
+    """The pattern of each of `texts`, which are (masked text, lines), in their order.
 
     `known` are the (pattern id, template) of earlier days; the order does not matter. Of more than `MAX_DISTINCT` texts
     those with the fewest lines get `REST`.
     """
-    shapes = _shapes(texts)
-    found = patterns(set(shapes.values()), [Pattern(*pair) for pair in known])
-    chosen = (found.get(shapes.get(text, ()), REST) for text, _ in texts)
-    return [(pattern.id, pattern.template) for pattern in chosen]
-
-
-def _shapes(texts: Sequence[tuple[str, int]]) -> dict[str, Template]:
+    most = texts
     if len(texts) > MAX_DISTINCT:
-        texts = sorted(texts, key=lambda pair: (-pair[1], pair[0]))[:MAX_DISTINCT]
-    return {text: tokenize(text) for text, _ in texts}
+        most = sorted(texts, key=lambda pair: (-pair[1], pair[0]))[:MAX_DISTINCT]
+    shapes = {text: tokenize(text) for text, _ in most}
+    found = patterns(set(shapes.values()), [Pattern(*pair) for pair in known])
+    return [found.get(shapes.get(text, ()), REST) for text, _ in texts]
 
 
 def patterns(templates: set[Template], known: Iterable[Pattern] = ()) -> dict[Template, Pattern]:

@@ -3,7 +3,7 @@ r"""The mask of a line: each number becomes `MASK`, and the header of the line i
 The rules are regular expressions that mean the same in Java (Spark) and Python: except `NUMBER` they have only explicit
 ASCII classes and bounded repeats, and no `$`, `\s`, `\w` or `.`. The header is removed after the numbers are masked if
 it can still be recognised, so that it is removed once for all lines that are equal by then. This module is the Python
-version, `mask_spark` the Spark version; a test compares their results.
+version, `scan.line_scan` has the Spark version; a test compares their results.
 """
 
 import functools

@@ -4,46 +4,38 @@ import dataclasses
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 
-from spark_analytics.report import completeness, content, hosts, verdict
+from spark_analytics.report import completeness, content, hosts
+from spark_analytics.report import verdict as judge
 from spark_analytics.report.inputs import Evidence
-from spark_analytics.report.model import Auth, Facts, History, RowExample, Totals
+from spark_analytics.report.model import Facts, History, RowExample, State, Totals, Verdict
 from spark_analytics.report.number_format import count
 from spark_analytics.tables.day_tables import RowKey
 
 MIN_DAYS = 3
 """Days of history that a median needs before it is called usual."""
 
+_NOT_JUDGED = Verdict(state=State.COMPLETE, headline="", findings=())
+
 
 def facts(evidence: Evidence, top: int = 20) -> Facts:
     """The content of the day's report; lists have at most `top` entries."""
-    past = history(evidence)
-    whole = totals(evidence)
-    seen = hosts.hosts(evidence, top, enough=past.enough)
-    silent = [host.host for host in hosts.silent_hosts(evidence)] if past.enough else []
-    account = completeness.completeness(evidence.account, silent, top)
-    errors = content.errors(evidence, whole, top, enough=past.enough)
-    patterns = content.patterns(evidence, top)
-    auth = content.auth(evidence, top, enough=past.enough)
-    web = content.web(evidence, top, enough=past.enough)
-    spread = content.volume(evidence, whole)
-    given = verdict.VerdictInput(
-        account=evidence.account, history=past, totals=whole, completeness=account, hosts=seen, errors=errors,
-        patterns=patterns, auth=auth, web=web, volume=spread,
-    )  # fmt: skip
-    return Facts(
+    past, whole = history(evidence), totals(evidence)
+    silent = hosts.silent_hosts(evidence) if past.enough else []
+    made = Facts(
         date=evidence.date,
-        verdict=verdict.verdict(given),
+        verdict=_NOT_JUDGED,
         history=past,
         totals=whole,
-        completeness=account,
-        hosts=seen,
-        errors=errors,
-        patterns=patterns,
-        auth=auth,
-        web=web,
-        volume=spread,
+        completeness=completeness.completeness(evidence.account, [host.host for host in silent], top),
+        hosts=hosts.hosts(evidence, silent, top, enough=past.enough),
+        errors=content.errors(evidence, whole, top, enough=past.enough),
+        patterns=content.patterns(evidence, top),
+        auth=content.auth(evidence, top, enough=past.enough),
+        web=content.web(evidence, top, enough=past.enough),
+        volume=content.volume(evidence, whole),
         run=evidence.run,
     )
+    return dataclasses.replace(made, verdict=judge.verdict(evidence.account, made))
 
 
 def history(evidence: Evidence) -> History:
@@ -61,32 +53,23 @@ def history(evidence: Evidence) -> History:
     return History(days=evidence.before, wanted=wanted, enough=enough, text=text)
 
 
-def _day_before(date: str) -> str:
-    return (dt.date.fromisoformat(date) - dt.timedelta(days=1)).isoformat()
-
-
 def totals(evidence: Evidence) -> Totals:
     """The sums over all hosts."""
-    rows = evidence.hosts
-
-    def before(name: str) -> tuple[int, ...]:
-        return tuple(sum(getattr(row, name)[day] for row in rows) for day in range(len(evidence.before)))
-
+    rows, days = evidence.hosts, range(len(evidence.before))
+    sums = ("lines", "bytes", "files", "errors", "warnings", "late_lines", "no_ts_lines")
+    yesterday = dt.date.fromisoformat(evidence.date) - dt.timedelta(days=1)
     return Totals(
-        **{
-            name: sum(getattr(row, name) for row in rows)
-            for name in ("lines", "bytes", "files", "errors", "warnings", "late_lines", "no_ts_lines")
-        },
+        **{name: sum(getattr(row, name) for row in rows) for name in sums},
         bytes_stored=evidence.account.bytes_stored,
         partitions=len({row.partition for row in rows if row.lines}),
         hosts=len({row.host for row in rows if row.lines}),
         other_day_lines=sum(hour.lines for hour in evidence.hours if not hour.on_day),
-        lines_before=before("lines_before"),
-        bytes_before=before("bytes_before"),
-        errors_before=before("errors_before"),
+        lines_before=tuple(sum(row.lines_before[day] for row in rows) for day in days),
+        bytes_before=tuple(sum(row.bytes_before[day] for row in rows) for day in days),
+        errors_before=tuple(sum(row.errors_before[day] for row in rows) for day in days),
         weekdays=evidence.weekdays,
-        has_yesterday=evidence.before[-1:] == (_day_before(evidence.date),),
-        hosts_before=tuple(sum(1 for row in rows if row.lines_before[day]) for day in range(len(evidence.before))),
+        has_yesterday=evidence.before[-1:] == (yesterday.isoformat(),),
+        hosts_before=tuple(sum(1 for row in rows if row.lines_before[day]) for day in days),
     )
 
 
@@ -102,31 +85,20 @@ def rows_of(facts: Facts) -> dict[RowKey, None]:
 
 
 def _rows(facts: Facts) -> Iterator[RowKey]:
-    yield from _of_hosts(facts)
-    for log in (*facts.errors.risen[:MAX_ROWS], *facts.errors.most[:MAX_ROWS]):
-        yield RowKey("errors", (log.host, log.file))
-    yield from _of_sign_ins(facts.auth)
-    if facts.web:
-        for entries in (facts.web.not_found, facts.web.failing, facts.web.slow, facts.web.clients_top):
-            for one in entries[:MAX_ROWS]:
-                yield RowKey(one.kind, (one.key,))
-
-
-def _of_hosts(facts: Facts) -> Iterator[RowKey]:
-    hosts = facts.hosts
-    for days in (hosts.new, hosts.unusual, hosts.largest):
-        for day in days[:MAX_ROWS]:
-            yield RowKey("host", (day.host,))
+    hosts, errors, auth = facts.hosts, facts.errors, facts.auth
+    for days in (hosts.new[:MAX_ROWS], hosts.unusual[:MAX_ROWS], hosts.largest[:MAX_ROWS]):
+        yield from (RowKey("host", (day.host,)) for day in days)
     for name in (*(one.host for one in hosts.silent), *(one.host for one in facts.completeness.incomplete)):
         yield RowKey("host", (name,))
-
-
-def _of_sign_ins(auth: Auth) -> Iterator[RowKey]:
+    for log in (*errors.risen[:MAX_ROWS], *errors.most[:MAX_ROWS]):
+        yield RowKey("errors", (log.host, log.file))
     for entry in auth.after_failures[:MAX_ROWS]:
         yield RowKey("password", (entry.host, entry.user, entry.remote))
-    for kind, tops in (("remote", auth.top_remotes), ("user", auth.top_users), ("host", auth.top_hosts)):
-        for top in tops[:MAX_ROWS]:
-            yield RowKey(f"failed_{kind}", (top.key,))
+    for tops in (auth.top_remotes, auth.top_users, auth.top_hosts):
+        yield from (RowKey(f"failed_{top.what}", (top.key,)) for top in tops[:MAX_ROWS])
+    if web := facts.web:
+        for entries in (web.not_found, web.failing, web.slow, web.clients_top):
+            yield from (RowKey(one.kind, (one.key,)) for one in entries[:MAX_ROWS])
 
 
 def with_lines(facts: Facts, lines: Mapping[RowKey, Sequence[str]]) -> Facts:

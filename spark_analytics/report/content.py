@@ -1,54 +1,32 @@
 """Facts of a day: volumes and skew, patterns, authentication, access logs, and error rates."""
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
 from spark_analytics.metrics.sign_ins import ACCEPTED, FAILED_KEY
-from spark_analytics.metrics.statistics import gini, median, ratio, skew
-from spark_analytics.report.inputs import (
-    AuthKind,
-    AuthTop,
-    Evidence,
-    FileSeries,
-    HostSeries,
-    PatternCount,
-    WebClass,
-    WebTop,
-)
-from spark_analytics.report.model import (
-    Auth,
-    AuthChange,
-    Errors,
-    HostHours,
-    LevelHours,
-    PartitionDay,
-    Patterns,
-    RateChange,
-    Totals,
-    Volume,
-    Web,
-    WebStatus,
-)
+from spark_analytics.metrics.statistics import gini, grouped, median, ratio, skew
+from spark_analytics.report import inputs as ev
+from spark_analytics.report import model
+from spark_analytics.tables.schemas import LEVELS
 
 HOURS = 24
-LEVELS = ("fatal", "error", "warn", "notice", "info", "debug", "trace", "none")
-"""Every level, worst first; `none` if the line has no level."""
 
 
-def volume(evidence: Evidence, totals: Totals) -> Volume:
+def volume(evidence: ev.Evidence, totals: model.Totals) -> model.Volume:
     """The day's volumes. If most lines are of other days (old files), the hours are hours of any day."""
     on_day = totals.other_day_lines * 2 <= totals.lines
-    drawn = [hour for hour in evidence.hours if hour.on_day or not on_day]
     by_level = {level: [0] * HOURS for level in LEVELS}
-    by_partition: dict[int, list[int]] = {}
-    for entry in drawn:
-        by_level[entry.level][entry.hour] += entry.lines
-        by_partition.setdefault(entry.partition, [0] * HOURS)[entry.hour] += entry.lines
+    by_partition: dict[int, list[int]] = defaultdict(lambda: [0] * HOURS)
+    for entry in evidence.hours:
+        if entry.on_day or not on_day:
+            by_level[entry.level][entry.hour] += entry.lines
+            by_partition[entry.partition][entry.hour] += entry.lines
     days = partitions(evidence.hosts, by_partition)
     sizes = [day.bytes for day in days]
-    return Volume(
+    return model.Volume(
         on_day=on_day,
         levels=tuple(
-            LevelHours(level=level, lines=sum(hours), hours=tuple(hours))
+            model.LevelHours(level=level, lines=sum(hours), hours=tuple(hours))
             for level, hours in by_level.items()
             if any(hours)
         ),
@@ -59,45 +37,40 @@ def volume(evidence: Evidence, totals: Totals) -> Volume:
     )
 
 
-def partitions(hosts: Iterable[HostSeries], hours: dict[int, list[int]]) -> list[PartitionDay]:
+def partitions(hosts: Iterable[ev.HostSeries], hours: Mapping[int, Sequence[int]]) -> list[model.PartitionDay]:
     """Each partition's day, in the order of their numbers."""
-    groups: dict[int, list[HostSeries]] = {}
-    for host in hosts:
-        if host.lines:
-            groups.setdefault(host.partition, []).append(host)
+    groups = grouped((host for host in hosts if host.lines), lambda host: host.partition)
     whole = sum(host.bytes for group in groups.values() for host in group)
-    return [
-        _partition(number, group, whole, len(groups), hours.get(number, [0] * HOURS))
-        for number, group in sorted(groups.items())
-    ]
+    made = []
+    for number, group in sorted(groups.items()):
+        size = sum(host.bytes for host in group)
+        largest = max(group, key=lambda host: (host.bytes, host.host))
+        share = ratio(size, whole) or 0.0
+        made.append(
+            model.PartitionDay(
+                partition=number,
+                hosts=len(group),
+                lines=sum(host.lines for host in group),
+                bytes=size,
+                errors=sum(host.errors for host in group),
+                share=share,
+                skew=round(share * len(groups), 3),
+                top_host=largest.host,
+                top_host_share=ratio(largest.bytes, size) or 0.0,
+                hours=tuple(hours.get(number, [0] * HOURS)),
+            )
+        )
+    return made
 
 
-def _partition(number: int, group: list[HostSeries], whole: int, partitions: int, hours: list[int]) -> PartitionDay:
-    size = sum(host.bytes for host in group)
-    largest = max(group, key=lambda host: (host.bytes, host.host))
-    share = ratio(size, whole) or 0.0
-    return PartitionDay(
-        partition=number,
-        hosts=len(group),
-        lines=sum(host.lines for host in group),
-        bytes=size,
-        errors=sum(host.errors for host in group),
-        share=share,
-        skew=round(share * partitions, 3),
-        top_host=largest.host,
-        top_host_share=ratio(largest.bytes, size) or 0.0,
-        hours=tuple(hours),
-    )
-
-
-def _host_hours(evidence: Evidence, *, on_day: bool) -> list[HostHours]:
+def _host_hours(evidence: ev.Evidence, *, on_day: bool) -> list[model.HostHours]:
     rows: dict[str, list[int]] = {}
-    for entry in evidence.host_hours:
-        row = rows.setdefault(entry.host, [0] * HOURS)
-        if entry.on_day or not on_day:
-            row[entry.hour] += entry.lines
+    for cell in evidence.host_hours:
+        row = rows.setdefault(cell.host, [0] * HOURS)
+        if not on_day or cell.hour.date().isoformat() == evidence.date:
+            row[cell.hour.hour] += cell.lines
     lines = {host.host: host.lines for host in evidence.hosts}
-    made = [HostHours(host=host, lines=lines.get(host, 0), hours=tuple(hours)) for host, hours in rows.items()]
+    made = [model.HostHours(host=host, lines=lines.get(host, 0), hours=tuple(hours)) for host, hours in rows.items()]
     return sorted(made, key=lambda row: (-row.lines, row.host))
 
 
@@ -116,13 +89,13 @@ NOT_COMPARED = frozenset({ACCEPTED, FAILED_KEY})
 BAD_LEVELS = frozenset({"fatal", "error", "warn"})
 
 
-def patterns(evidence: Evidence, top: int) -> Patterns:
+def patterns(evidence: ev.Evidence, top: int) -> model.Patterns:
     """New and returned ones, the worst level first; surging ones, the steepest first; gone ones; the noisiest."""
     rows, sums = evidence.patterns, evidence.pattern_sums
     new = [row for row in rows if row.is_new]
     back = [row for row in rows if row.last_seen]
     surging = [row for row in rows if not row.is_new and (row.surge or 0) >= 1]
-    return Patterns(
+    return model.Patterns(
         distinct=sums.patterns,
         new=tuple(sorted(new, key=_by_badness)[:top]),
         new_count=max(sums.new, len(new)),
@@ -139,68 +112,72 @@ def patterns(evidence: Evidence, top: int) -> Patterns:
     )
 
 
-def _by_badness(row: PatternCount) -> tuple[int, int, str]:
+def _by_badness(row: ev.PatternCount) -> tuple[int, int, str]:
     level = LEVELS.index(row.level) if row.level in LEVELS else len(LEVELS)
     return level, -row.lines, row.pattern_id
 
 
-def auth(evidence: Evidence, top: int, *, enough: bool) -> Auth:
+def auth(evidence: ev.Evidence, top: int, *, enough: bool) -> model.Auth:
     """Sign-ins by method, what rose, the top addresses, users and hosts, and passwords accepted after failures."""
-    tops = evidence.auth_tops
     after = [entry for entry in evidence.password_sign_ins if entry.failed >= MIN_FAILURES]
-    remotes = _tops(tops, "remote")
-    return Auth(
+
+    def tops(what: str) -> tuple[ev.AuthTop, ...]:
+        rows = [row for row in evidence.auth_tops if row.what == what and row.failed]
+        return tuple(sorted(rows, key=lambda row: (-row.failed, row.key))[:top])
+
+    return model.Auth(
         kinds=tuple(_change(kind, enough=enough) for kind in evidence.auth_kinds if kind.times or any(kind.before)),
         remotes=evidence.auth_remotes,
-        top_remotes=tuple(remotes[:top]),
-        top_users=tuple(_tops(tops, "user")[:top]),
-        top_hosts=tuple(_tops(tops, "host")[:top]),
+        top_remotes=tops("remote"),
+        top_users=tops("user"),
+        top_hosts=tops("host"),
         methods=evidence.sign_in_methods,
         after_failures=tuple(after[:top]),
         after_failures_count=len(after),
     )
 
 
-def _tops(tops: Iterable[AuthTop], what: str) -> list[AuthTop]:
-    return sorted((e for e in tops if e.what == what and e.failed), key=lambda entry: (-entry.failed, entry.key))
-
-
-def _change(kind: AuthKind, *, enough: bool) -> AuthChange:
+def _change(kind: ev.AuthKind, *, enough: bool) -> model.AuthChange:
     usual = median(kind.before) if enough else None
+    is_high = usual is not None and kind.times >= max(MIN_TIMES, MIN_RISE * usual)
     above_all = kind.times > max(kind.before, default=0)
-    return AuthChange(
+    return model.AuthChange(
         kind=kind.kind,
         times=kind.times,
         median=usual,
-        risen=usual is not None
-        and kind.times >= max(MIN_TIMES, MIN_RISE * usual)
-        and above_all
-        and kind.kind not in NOT_COMPARED,
+        risen=is_high and above_all and kind.kind not in NOT_COMPARED,
         before=kind.before,
     )
 
 
-def web(evidence: Evidence, top: int, *, enough: bool) -> Web | None:
-    """Access logs by status class, latency, and failing paths."""
+def web(evidence: ev.Evidence, top: int, *, enough: bool) -> model.Web | None:
+    """Access logs by status class, latency, and failing paths. Hours are of the day, unless most are of other days."""
     if not evidence.web_classes:
         return None
     requests = sum(row.requests for row in evidence.web_classes)
-    hours = _web_hours(evidence)
-    sums = evidence.web_sums
+    of_day = [row for row in evidence.web_hours if row.hour.date().isoformat() == evidence.date]
+    is_most = 2 * sum(row.requests for row in of_day) >= sum(row.requests for row in evidence.web_hours)
+    hours: dict[str, list[int]] = defaultdict(lambda: [0] * HOURS)
+    for row in of_day if is_most else evidence.web_hours:
+        hours[row.status_class][row.hour.hour] += row.requests
 
-    def tops(kind: str) -> tuple[WebTop, ...]:
+    def tops(kind: str) -> tuple[ev.WebTop, ...]:
         rows = [row for row in evidence.web_tops if row.kind == kind]
         return tuple(sorted(rows, key=lambda row: (-row.times, row.key))[:top])
 
-    return Web(
+    return model.Web(
         requests=requests,
-        bytes=sum(row.bytes for row in evidence.web_hours),
-        clients=sums.clients,
-        latency_p50_ms=sums.latency_p50_ms,
-        latency_p95_ms=sums.latency_p95_ms,
-        latency_p99_ms=sums.latency_p99_ms,
+        bytes=sum(row.bytes or 0 for row in evidence.web_hours),
+        **evidence.web_sums._asdict(),
         statuses=tuple(
-            _status(row, requests, hours.get(row.status_class, [0] * HOURS), enough=enough)
+            model.WebStatus(
+                status_class=row.status_class,
+                requests=row.requests,
+                share=ratio(row.requests, requests) or 0.0,
+                median=median(row.before) if enough else None,
+                before=row.before,
+                hours=tuple(hours[row.status_class]),
+            )
             for row in sorted(evidence.web_classes, key=lambda row: row.status_class)
         ),
         codes=tops("status"),
@@ -208,29 +185,6 @@ def web(evidence: Evidence, top: int, *, enough: bool) -> Web | None:
         failing=tops("path5xx"),
         slow=tops("slowpath"),
         clients_top=tops("client"),
-    )
-
-
-def _web_hours(evidence: Evidence) -> dict[str, list[int]]:
-    """Requests by status class and hour; of the day itself, unless most are of other days."""
-    on_day = sum(row.requests for row in evidence.web_hours if row.on_day) * 2 >= sum(
-        row.requests for row in evidence.web_hours
-    )
-    hours: dict[str, list[int]] = {}
-    for row in evidence.web_hours:
-        if row.on_day or not on_day:
-            hours.setdefault(row.status_class, [0] * HOURS)[row.hour] += row.requests
-    return hours
-
-
-def _status(row: WebClass, requests: int, hours: list[int], *, enough: bool) -> WebStatus:
-    return WebStatus(
-        status_class=row.status_class,
-        requests=row.requests,
-        share=ratio(row.requests, requests) or 0.0,
-        median=median(row.before) if enough else None,
-        before=row.before,
-        hours=tuple(hours),
     )
 
 
@@ -246,62 +200,50 @@ MIN_DAYS = 3
 """Minimum baseline days of a median rate."""
 
 
-def errors(evidence: Evidence, totals: Totals, top: int, *, enough: bool) -> Errors:
-    """The rate of the day, and the log files whose rate rose."""
+def errors(evidence: ev.Evidence, totals: model.Totals, top: int, *, enough: bool) -> model.Errors:
+    """The rate of the day, and the log files whose rate rose, most error lines above the usual number first."""
     series = [rate_of(log) for log in evidence.files]
     risen = [rate for rate in series if enough and has_risen(rate)]
-    before = rates_before(totals.errors_before, totals.lines_before)
-    return Errors(
+    risen.sort(key=lambda rate: ((rate.median_rate or 0.0) * rate.lines - rate.errors, rate.host, rate.file))
+    most = sorted((rate for rate in series if rate.errors), key=lambda rate: (-rate.errors, rate.host, rate.file))
+    # The rate of each day that has lines: a silent day has no rate.
+    days = zip(totals.errors_before, totals.lines_before, strict=True)
+    before = tuple(hit / line for hit, line in days if line)
+    return model.Errors(
         lines=totals.lines,
         errors=totals.errors,
         rate=_share(totals.errors, totals.lines),
         median_rate=median(before) if enough else None,
         rates_before=before,
         warning_rate=_share(totals.warnings, totals.lines),
-        risen=tuple(sorted(risen, key=_by_surplus)[:top]),
+        risen=tuple(risen[:top]),
         risen_count=len(risen),
         chance=evidence.rate_chance,
-        most=tuple(
-            sorted((r for r in series if r.errors), key=lambda rate: (-rate.errors, rate.host, rate.file))[:top]
-        ),
+        most=tuple(most[:top]),
     )
 
 
-def rate_of(log: FileSeries) -> RateChange:
+def rate_of(log: ev.FileSeries) -> model.RateChange:
     """A log file's rate today, and those of the days before."""
     rate = _share(log.errors, log.lines)
     usual = log.median_rate if log.baseline_days >= MIN_DAYS else None
     before = log.rates_before if usual is not None else ()
-    return RateChange(
-        partition=log.partition,
-        host=log.host,
-        file=log.file,
-        lines=log.lines,
-        errors=log.errors,
+    return model.RateChange(
+        **{name: getattr(log, name) for name in ("partition", "host", "file", "lines", "errors")},
         rate=rate,
         lowest=min(before, default=None),
         highest=max(before, default=None),
         median_rate=usual,
-        factor=rate / usual if usual else None,
+        factor=ratio(rate, usual),
     )
 
 
-def has_risen(rate: RateChange) -> bool:
+def has_risen(rate: model.RateChange) -> bool:
     """Whether the rate is above all days before, by a factor that matters, in enough lines."""
     usual = rate.median_rate
     if usual is None or rate.errors < MIN_ERRORS or rate.lines < MIN_LINES:
         return False
     return rate.rate >= MIN_RATE_RISE * usual and rate.rate > (usual if rate.highest is None else rate.highest)
-
-
-def _by_surplus(rate: RateChange) -> tuple[float, str, str]:
-    """Most error lines above the usual number first."""
-    return (rate.median_rate or 0.0) * rate.lines - rate.errors, rate.host, rate.file
-
-
-def rates_before(hits: Sequence[int], lines: Sequence[int]) -> tuple[float, ...]:
-    """The rate of each day that has lines: a silent day has no rate."""
-    return tuple(hit / line for hit, line in zip(hits, lines, strict=True) if line)
 
 
 def _share(part: int, whole: int) -> float:

@@ -2,7 +2,8 @@
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spark_analytics.report.content import rate_of
@@ -25,13 +26,9 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 class HostPage:
     """What the page of one host shows."""
 
-    date: str
-    host: str
     reasons: tuple[str, ...]  #: why it has a page
-    lines: int
     hours: tuple[int, ...]  #: lines by hour; empty for hosts that are not among the largest
     day: HostDay
-    days_before: tuple[str, ...]
     accounts: tuple[HostAudit, ...]  #: one for each partition
     troubles: tuple[Trouble, ...]
     files: tuple[RateChange, ...]  #: its log files with error lines
@@ -48,21 +45,21 @@ def file_name(host: str) -> str:
 
 def reasons(facts: Facts) -> Mapping[str, list[str]]:
     """Why each host has a page, the most important hosts first."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[str]] = defaultdict(list)
     for audit in facts.completeness.incomplete:
-        found.setdefault(audit.host, []).append(f"archive: {audit.status.replace('_', ' ')}")
+        found[audit.host].append(f"archive: {audit.status.replace('_', ' ')}")
     for silent in facts.hosts.silent:
         since = f"silent since {clock(silent.last_arrival)}" if silent.lines else "silent all day"
-        found.setdefault(silent.host, []).append(f"{since}, usually {rounded(silent.median_lines)} lines")
+        found[silent.host].append(f"{since}, usually {rounded(silent.median_lines)} lines")
     for sign_in in facts.auth.after_failures:
         text = f"password accepted for {clean(sign_in.user, 80)} after {count(sign_in.failed, 'failure')}"
-        found.setdefault(sign_in.host, []).append(text)
+        found[sign_in.host].append(text)
     for rate in facts.errors.risen:
-        found.setdefault(rate.host, []).append(f"error rate above all days before in {clean(rate.file, 120)}")
+        found[rate.host].append(f"error rate above all days before in {clean(rate.file, 120)}")
     for new in facts.hosts.new:
-        found.setdefault(new.host, []).append("not seen before")
+        found[new.host].append("not seen before")
     for far in facts.hosts.unusual:
-        found.setdefault(far.host, []).append(f"{times(far.factor)} its usual lines")
+        found[far.host].append(f"{times(far.factor)} its usual lines")
     return dict(list(found.items())[:MAX_PAGES])
 
 
@@ -76,25 +73,16 @@ def host_pages(facts: Facts, evidence: Evidence) -> list[HostPage]:
     for host, texts in why.items():
         if host not in series:
             continue
-        day = host_day(series[host], whole, enough=facts.history.enough)
+        files = [rate_of(log) for log in evidence.files if log.host == host]
         made.append(
             HostPage(
-                date=facts.date,
-                host=host,
                 reasons=tuple(texts),
-                lines=day.lines,
                 hours=hours.get(host, ()),
-                day=day,
-                days_before=facts.history.days,
+                day=host_day(series[host], whole, enough=facts.history.enough),
                 accounts=tuple(one for one in evidence.account.hosts if one.host == host),
                 troubles=tuple(one for one in evidence.account.troubles if one.host == host)[:MAX_ROWS],
-                files=_files(host, evidence),
+                files=tuple(sorted(files, key=lambda rate: (-rate.errors, rate.file))[:MAX_ROWS]),
                 sign_ins=tuple(one for one in evidence.password_sign_ins if one.host == host)[:MAX_ROWS],
             )
         )
     return made
-
-
-def _files(host: str, evidence: Evidence) -> tuple[RateChange, ...]:
-    rates: Sequence[RateChange] = [rate_of(log) for log in evidence.files if log.host == host]
-    return tuple(sorted(rates, key=lambda rate: (-rate.errors, rate.file))[:MAX_ROWS])

@@ -19,47 +19,36 @@ UNUSUAL_LINES = 1000
 """Minimum z score, factor and lines of an unusual volume."""
 
 
-def hosts(evidence: Evidence, top: int, *, enough: bool) -> Hosts:
-    """The day's hosts; without `enough` history none is silent or unusual."""
+def hosts(evidence: Evidence, silent: Sequence[SilentHost], top: int, *, enough: bool) -> Hosts:
+    """The day's hosts; without `enough` history none is unusual."""
     whole = sum(host.bytes for host in evidence.hosts)
     days = [host_day(host, whole, enough=enough) for host in evidence.hosts if host.lines]
-    silent = silent_hosts(evidence) if enough else []
-    quiet = {host.host for host in silent}
-    new = [day for day, fresh in _with_newness(evidence, days) if fresh]
-    fresh = {day.host for day in new}
-    unusual = [day for day in days if is_unusual(day) and day.host not in quiet | fresh]
+    largest = sorted(days, key=lambda day: (-day.bytes, day.host))
+    new = [day for day in largest if evidence.before and not any(day.lines_before)]
+    explained = {one.host for one in silent} | {day.host for day in new}
+    unusual = [day for day in days if is_unusual(day) and day.host not in explained]
     return Hosts(
         silent=tuple(silent[:top]),
         silent_count=len(silent),
-        new=tuple(sorted(new, key=lambda day: (-day.bytes, day.host))[:top]),
+        new=tuple(new[:top]),
         new_count=len(new),
         unusual=tuple(sorted(unusual, key=lambda day: (-abs(day.lines - (day.median_lines or 0)), day.host))[:top]),
         unusual_count=len(unusual),
-        largest=tuple(sorted(days, key=lambda day: (-day.bytes, day.host))[:top]),
+        largest=tuple(largest[:top]),
         gini=round(gini(day.bytes for day in days), 3),
     )
-
-
-def _with_newness(evidence: Evidence, days: Sequence[HostDay]) -> list[tuple[HostDay, bool]]:
-    return [(day, bool(evidence.before) and not any(day.lines_before)) for day in days]
 
 
 def host_day(host: HostSeries, whole_bytes: int, *, enough: bool) -> HostDay:
     """A host's day against its own median."""
     usual = median(host.lines_before) if enough else None
+    same = ("partition", "host", "files", "lines", "bytes", "errors", "warnings", "lines_before")
     return HostDay(
-        partition=host.partition,
-        host=host.host,
-        files=host.files,
-        lines=host.lines,
-        bytes=host.bytes,
-        errors=host.errors,
-        warnings=host.warnings,
+        **{name: getattr(host, name) for name in same},
         share_of_bytes=ratio(host.bytes, whole_bytes) or 0.0,
         median_lines=usual,
         factor=ratio(host.lines, usual),
         z=round(robust_z(host.lines, host.lines_before), 1) if usual else None,
-        lines_before=host.lines_before,
         weekday_median=median(host.lines_weekdays),
     )
 
@@ -68,14 +57,12 @@ def is_unusual(day: HostDay) -> bool:
     """Whether the volume is unusual: far from the days before, and from the same weekday of the weeks before."""
     if day.factor is None or day.z is None or max(day.lines, day.median_lines or 0) < UNUSUAL_LINES:
         return False
-    if abs(day.z) < UNUSUAL_Z or _is_near(day.lines, day.median_lines):
-        return False
-    return day.weekday_median is None or not _is_near(day.lines, day.weekday_median)
+    near = [usual for usual in (day.median_lines, day.weekday_median) if usual and _is_near(day.lines / usual)]
+    return abs(day.z) >= UNUSUAL_Z and not near
 
 
-def _is_near(lines: int, usual: float | None) -> bool:
-    """Whether `lines` are within the factor of what is usual."""
-    return bool(usual) and 1 / UNUSUAL_FACTOR < lines / (usual or 1) < UNUSUAL_FACTOR
+def _is_near(factor: float) -> bool:
+    return 1 / UNUSUAL_FACTOR < factor < UNUSUAL_FACTOR
 
 
 def silent_hosts(evidence: Evidence) -> list[SilentHost]:
@@ -89,28 +76,20 @@ def _silent(host: HostSeries, date: str, end: dt.datetime) -> SilentHost | None:
     usual = median(host.lines_before)
     if not usual:
         return None
-    quiet = _quiet_hours(host, date, end)
-    if host.lines and (quiet is None or quiet < QUIET_HOURS or not _is_steady(host)):
+    last, quiet = host.last_arrival, None
+    if last and last.startswith(date):
+        quiet = (end - dt.datetime.fromisoformat(last)).total_seconds() / 3600
+    is_steady = (median(host.active_hours_before) or 0) >= STEADY_HOURS
+    if host.lines and (quiet is None or quiet < QUIET_HOURS or not is_steady):
         return None
     return SilentHost(
         partition=host.partition,
         host=host.host,
         lines=host.lines,
         median_lines=usual,
-        last_arrival=host.last_arrival if host.lines else None,
+        last_arrival=last if host.lines else None,
         quiet_hours=None if quiet is None or not host.lines else round(quiet, 1),
     )
-
-
-def _quiet_hours(host: HostSeries, date: str, end: dt.datetime) -> float | None:
-    """Hours from the host's last line to the end of the day; None if its last line is of another day."""
-    if not host.last_arrival or not host.last_arrival.startswith(date):
-        return None
-    return (end - _instant(host.last_arrival)).total_seconds() / 3600
-
-
-def _is_steady(host: HostSeries) -> bool:
-    return (median(host.active_hours_before) or 0) >= STEADY_HOURS
 
 
 def end_of_day(evidence: Evidence) -> dt.datetime:
@@ -118,14 +97,5 @@ def end_of_day(evidence: Evidence) -> dt.datetime:
     whole = dt.datetime.fromisoformat(evidence.date).replace(tzinfo=dt.UTC) + dt.timedelta(days=1)
     if evidence.account.closed:
         return whole
-    times = [
-        host.last_arrival
-        for host in evidence.hosts
-        if host.last_arrival and host.last_arrival.startswith(evidence.date)
-    ]
-    return max(map(_instant, times), default=whole)
-
-
-def _instant(time: str) -> dt.datetime:
-    read = dt.datetime.fromisoformat(time)
-    return read if read.tzinfo else read.replace(tzinfo=dt.UTC)
+    times = (host.last_arrival for host in evidence.hosts)
+    return max((dt.datetime.fromisoformat(t) for t in times if t and t.startswith(evidence.date)), default=whole)

@@ -22,23 +22,10 @@ import jinja2
 from markupsafe import Markup
 
 from spark_analytics.metrics import statistics
-from spark_analytics.report import events, svg_charts
+from spark_analytics.report import events, number_format, svg_charts
 from spark_analytics.report.host_pages import HostPage
-from spark_analytics.report.model import Facts, PartitionDay, State
-from spark_analytics.report.number_format import (
-    MAX_TEXT,
-    change,
-    clean,
-    clock,
-    count,
-    milliseconds,
-    percent,
-    rounded,
-    shortened,
-    size,
-    times,
-    visible,
-)
+from spark_analytics.report.model import Facts, State
+from spark_analytics.report.number_format import MAX_TEXT, change, clean, visible
 from spark_analytics.tables.day_tables import ROW_EXAMPLES, RowKey
 
 MAX_BYTES = 300 * 1024
@@ -80,7 +67,7 @@ class Links:
 
 def rendered(facts: Facts, rows: int = 20, links: Links | None = None) -> str:
     """The day's page, its lists at most `rows` long; shorter ones, and shorter texts, where it would be too large."""
-    page = ""
+    made = ""
     for shown, characters, lines in (
         (rows, MAX_TEXT, 3),
         (rows, MAX_TEXT, 1),
@@ -89,17 +76,19 @@ def rendered(facts: Facts, rows: int = 20, links: Links | None = None) -> str:
         (5, 80, 1),
         (3, 40, 0),
     ):
-        page = _rendered(facts, shown, characters, lines, links or Links())
-        if len(page.encode(errors="replace")) <= MAX_BYTES:
+        made = _rendered(facts, shown, characters, lines, links or Links())
+        if len(made.encode(errors="replace")) <= MAX_BYTES:
             break
-    return page
+    return made
 
 
 def _rendered(facts: Facts, rows: int, characters: int, lines: int, links: Links) -> str:
     """`lines` is the maximum number of example lines of a row."""
     volume, verdict = facts.volume, facts.verdict
-    shown = partitions_shown(facts)
-    return _page(
+    largest = sorted(volume.partitions, key=lambda day: (-day.bytes, day.partition))[:MAP_ROWS]
+    shown = sorted(largest, key=lambda day: day.partition)
+    worst_first = sorted(facts.web.statuses if facts.web else (), key=lambda row: row.status_class, reverse=True)
+    return page(
         "day.html",
         characters,
         f=facts,
@@ -114,7 +103,7 @@ def _rendered(facts: Facts, rows: int, characters: int, lines: int, links: Links
         partitions=shown,
         partition_heat=_heat([(f"partition {day.partition}", day.lines, day.hours) for day in shown]),
         host_heat=_heat([(row.host, row.lines, row.hours) for row in volume.host_hours[: min(rows, MAP_ROWS)]]),
-        web_hours=_web_hours(facts),
+        web_hours=svg_charts.stacked_hours({row.status_class: row.hours for row in worst_first}, "requests"),
         example_lines=_example_lines(facts, min(characters, LINE_CHARACTERS), lines),
     )
 
@@ -161,32 +150,17 @@ def _example_lines(facts: Facts, characters: int, most: int) -> Callable[..., li
     return lines
 
 
-def host_page(page: HostPage, links: Links, facts: Facts) -> str:
+def host_page(host: HostPage, links: Links, facts: Facts) -> str:
     """The page of one host of the day `facts`."""
-    heat = _heat([(page.host, page.lines, page.hours)]) if page.hours else []
+    heat = _heat([(host.day.host, host.day.lines, host.hours)]) if host.hours else []
     lines = _example_lines(facts, LINE_CHARACTERS, ROW_EXAMPLES)
-    return _page("host.html", MAX_TEXT, p=page, links=links, heat_rows=heat, example_lines=lines)
-
-
-def partitions_shown(facts: Facts) -> list[PartitionDay]:
-    """The largest partitions, in the order of their numbers."""
-    largest = sorted(facts.volume.partitions, key=lambda day: (-day.bytes, day.partition))[:MAP_ROWS]
-    return sorted(largest, key=lambda day: day.partition)
+    return page("host.html", f=facts, p=host, links=links, heat_rows=heat, example_lines=lines)
 
 
 def _heat(rows: Sequence[tuple[str, int, Sequence[int]]]) -> list[tuple[str, int, Markup]]:
     most = max((max(hours) for _, _, hours in rows), default=0)
-    return [
-        (name, lines, svg_charts.heat_row(hours, most, clean(name, 60)))
-        for name, lines, hours in ((clean(name, 60), lines, hours) for name, lines, hours in rows)
-    ]
-
-
-def _web_hours(facts: Facts) -> Markup:
-    if facts.web is None:
-        return Markup()
-    worst_first = sorted(facts.web.statuses, key=lambda row: row.status_class, reverse=True)
-    return svg_charts.stacked_hours({row.status_class: row.hours for row in worst_first}, "requests")
+    named = ((clean(name, 60), lines, hours) for name, lines, hours in rows)
+    return [(name, lines, svg_charts.heat_row(hours, most, name)) for name, lines, hours in named]
 
 
 def index(days: Sequence[Mapping[str, Any]], weeks: Sequence[str] = ()) -> str:
@@ -197,14 +171,7 @@ def index(days: Sequence[Mapping[str, Any]], weeks: Sequence[str] = ()) -> str:
     lines = {
         day["date"]: [other["lines"] for other in reversed(days[place : place + 8])] for place, day in enumerate(days)
     }
-    return _page("days.html", MAX_TEXT, days=days, bars=bars, marks=marks, recent=recent, lines=lines, weeks=weeks)
-
-
-def _page(template: str, characters: int, **values: Any) -> str:
-    environment = _environment()
-    environment.filters["clean"] = lambda text, limit=characters: clean(text, min(limit, characters))
-    environment.filters["visible"] = lambda text: visible(text, characters)
-    return environment.get_template(template).render(**values)
+    return page("days.html", days=days, bars=bars, marks=marks, recent=recent, lines=lines, weeks=weeks)
 
 
 @functools.cache
@@ -221,29 +188,40 @@ def policy(style: str, script: str = "") -> str:
     return f"default-src 'none'; style-src '{style}';{scripts} img-src data:; base-uri 'none'; form-action 'none'"
 
 
+def page(template: str, characters: int = MAX_TEXT, **values: Any) -> str:
+    """A page of a template of this package; texts from outside are cut to `characters`."""
+    environment = _environment()
+    environment.filters["clean"] = lambda text, limit=characters: clean(text, min(limit, characters))
+    environment.filters["visible"] = lambda text: visible(text, characters)
+    return environment.get_template(template).render(**values)
+
+
 @functools.cache
 def _environment() -> jinja2.Environment:
-    environment = environment_of(
-        {
-            "clean": clean,
-            "visible": visible,
-            "size": size,
-            "grouped": "{:,}".format,
-            "percent": percent,
-            "times": times,
-            "rounded": rounded,
-            "clock": clock,
-            "ms": milliseconds,
-            "short": shortened,
-            "words": lambda text: str(text).replace("_", " "),
-        }
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("spark_analytics"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
     )
+    environment.filters |= {
+        "size": number_format.size,
+        "grouped": "{:,}".format,
+        "percent": number_format.percent,
+        "times": number_format.times,
+        "rounded": number_format.rounded,
+        "clock": number_format.clock,
+        "ms": number_format.milliseconds,
+        "short": number_format.shortened,
+        "words": lambda text: str(text).replace("_", " "),
+    }
     css, css_hash = text_and_hash("day.css")
     script, script_hash = text_and_hash("page.js")
     environment.globals |= {
         "bar": svg_charts.bar,
         "change": change,
-        "count": count,
+        "count": number_format.count,
         "css": css,
         "csp": policy(css_hash, script_hash),
         "event_names": events.NAMES,
@@ -256,19 +234,6 @@ def _environment() -> jinja2.Environment:
         "sparkline": svg_charts.sparkline,
     }
     return environment
-
-
-def environment_of(filters: Mapping[str, Callable[..., Any]]) -> jinja2.Environment:
-    """An environment for the templates of this package, with `filters`."""
-    made = jinja2.Environment(
-        loader=jinja2.PackageLoader("spark_analytics"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    made.filters |= filters
-    return made
 
 
 # -- searches: the `fshipper search` command, and the address in `fshipper browse`, for the lines of a row -------------

@@ -7,7 +7,7 @@ Errors include fatal lines. Bytes are raw bytes, hours are UTC.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from spark_analytics.tables.day_tables import WebSums
+from spark_analytics.tables.day_tables import HourCell, WebHourCount, WebSums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,16 +141,6 @@ class HourCount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostHour:
-    """Lines of one of the largest hosts in one hour."""
-
-    host: str
-    hour: int
-    on_day: bool
-    lines: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PatternCount:
     """Lines of one pattern at one level."""
 
@@ -256,17 +246,6 @@ class PasswordSignIn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WebHour:
-    """Requests of one status class in one hour."""
-
-    hour: int
-    on_day: bool
-    status_class: str  #: `2xx`
-    requests: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WebClass:
     """Requests of one status class today and before."""
 
@@ -311,7 +290,7 @@ class Evidence:
     hosts: tuple[HostSeries, ...] = ()
     files: tuple[FileSeries, ...] = ()
     hours: tuple[HourCount, ...] = ()
-    host_hours: tuple[HostHour, ...] = ()
+    host_hours: tuple[HourCell, ...] = ()  #: of the largest hosts
     patterns: tuple[PatternCount, ...] = ()
     pattern_sums: PatternSums = PatternSums()
     gone: tuple[GonePattern, ...] = ()
@@ -323,7 +302,7 @@ class Evidence:
     auth_remotes: int = 0  #: distinct addresses with a failed password
     sign_in_methods: tuple[SignInMethod, ...] = ()
     password_sign_ins: tuple[PasswordSignIn, ...] = ()  #: with failures before
-    web_hours: tuple[WebHour, ...] = ()
+    web_hours: tuple[WebHourCount, ...] = ()
     web_classes: tuple[WebClass, ...] = ()
     web_tops: tuple[WebTop, ...] = ()
     web_sums: WebSums = field(default=WebSums())

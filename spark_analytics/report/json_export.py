@@ -37,21 +37,15 @@ def from_text(text: bytes, name: str) -> Facts:
     try:
         fields = json.loads(text)
         version = fields.pop("v", None)
-    except (ValueError, AttributeError, TypeError):
-        raise Permanent(f"{name} is no report", hint="make it again with `fshipper report --force`") from None
-    if version != VERSION:
-        raise Permanent(
-            f"{name} is of version {version}, this program reads version {VERSION}",
-            hint="make it again with `fshipper report --force`",
-        )
-    try:
-        return _FACTS.validate_python(fields)
+        if version == VERSION:
+            return _FACTS.validate_python(fields)
+        wrong = f"is of version {version}, this program reads version {VERSION}"
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise Permanent(
-            f"{name} is damaged at {where}: {first['msg']}", hint="make it again with `fshipper report --force`"
-        ) from None
+        wrong = f"is damaged at {'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+    except (ValueError, AttributeError, TypeError):
+        wrong = "is no report"
+    raise Permanent(f"{name} {wrong}", hint="make it again with `fshipper report --force`")
 
 
 def brief(fields: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -1,97 +1,21 @@
 """Loads the evidence from rows of tables, of today and of the days before: adds up and sorts. Pure."""
 
-import dataclasses
 import datetime as dt
+import operator
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from spark_analytics.archive.inventory import Day
-from spark_analytics.metrics import statistics
 from spark_analytics.metrics.sign_ins import ACCEPTED, FAILED, FAILED_KEY, ODD_NAME, is_password
+from spark_analytics.metrics.statistics import grouped, median_over_days
 from spark_analytics.patterns.cluster import REST
 from spark_analytics.report import events
 from spark_analytics.report import inputs as ev
-from spark_analytics.report.completeness import AuditRow, account
+from spark_analytics.report.completeness import account
 from spark_analytics.report.content import BAD_LEVELS
-from spark_analytics.report.inputs import HostSeries
 from spark_analytics.tables.day_tables import DayTables, Row
 from spark_analytics.tables.schemas import LEVELS
-
-
-class HostRow(NamedTuple):
-    """A row of table `host_daily`, of any day."""
-
-    date: str
-    partition: int
-    host: str
-    files: int
-    lines: int
-    bytes: int
-    err: int
-    warn: int
-    late_lines: int
-    no_ts_lines: int
-    active_hours: int
-    last_arrival: str | None
-
-
-_NO_ROW = HostRow("", -1, "", 0, 0, 0, 0, 0, 0, 0, 0, None)
-
-
-def host_series(
-    rows: Iterable[HostRow], date: str, before: Sequence[str], weekdays: Mapping[str, tuple[int, ...]] | None = None
-) -> tuple[HostSeries, ...]:
-    """One value for each host that wrote on `date` or on a day `before`, in the order of their names.
-
-    `weekdays` has the lines of each host on the same weekday of the weeks before.
-    """
-    by_host: dict[str, dict[str, HostRow]] = {}
-    for row in rows:
-        days = by_host.setdefault(row.host, {})
-        days[row.date] = _joined(days[row.date], row) if row.date in days else row
-    series = (_series(host, days, date, before) for host, days in sorted(by_host.items()))
-    return tuple(dataclasses.replace(one, lines_weekdays=(weekdays or {}).get(one.host, ())) for one in series)
-
-
-def _joined(one: HostRow, other: HostRow) -> HostRow:
-    """Adds the two rows of a host that moved to another partition; the larger one gives its partition."""
-    larger, smaller = (one, other) if one.bytes >= other.bytes else (other, one)
-    return larger._replace(
-        files=one.files + other.files,
-        lines=one.lines + other.lines,
-        bytes=one.bytes + other.bytes,
-        err=one.err + other.err,
-        warn=one.warn + other.warn,
-        late_lines=one.late_lines + other.late_lines,
-        no_ts_lines=one.no_ts_lines + other.no_ts_lines,
-        active_hours=max(one.active_hours, other.active_hours),
-        last_arrival=max(larger.last_arrival or "", smaller.last_arrival or "") or None,
-    )
-
-
-def _series(host: str, days: dict[str, HostRow], date: str, before: Sequence[str]) -> HostSeries:
-    past = [days.get(day, _NO_ROW) for day in before]
-    known = [row for row in past if row.lines]
-    today = days.get(date, _NO_ROW)
-    return HostSeries(
-        partition=today.partition if date in days else (known[-1] if known else _NO_ROW).partition,
-        host=host,
-        files=today.files,
-        lines=today.lines,
-        bytes=today.bytes,
-        errors=today.err,
-        warnings=today.warn,
-        late_lines=today.late_lines,
-        no_ts_lines=today.no_ts_lines,
-        active_hours=today.active_hours,
-        last_arrival=today.last_arrival,
-        lines_before=tuple(row.lines for row in past),
-        bytes_before=tuple(row.bytes for row in past),
-        errors_before=tuple(row.err for row in past),
-        warnings_before=tuple(row.warn for row in past),
-        active_hours_before=tuple(row.active_hours for row in past),
-    )
-
 
 MAX_FILES = 5000
 """Maximum number of log files with errors; those with most error lines are taken."""
@@ -126,29 +50,34 @@ def evidence(given: DayTables, day: Day, run: ev.Run, wanted_days: int = 7) -> e
     """The evidence of the report of `day`."""
     before = tuple(given.days_before)
     back, gone = _back(given, day.as_date), _gone(given)
-    hosts = host_series(_host_rows(given, day.date), day.date, before, _lines_of_weekdays(given))
+    hosts = _host_series(given, day.date, before)
+    by_size = sorted(hosts, key=lambda host: (-host.bytes, host.host))
+    largest = {host.host for host in by_size[:HEAT_HOSTS] if host.lines}
+    rates_before = _rates_before(given)
+    failures, accepted = _passwords(given)
+    missing = sum(row["seq_missing"] or 0 for row in given.rows.get("partition_daily", ()))
     return ev.Evidence(
         date=day.date,
         before=before,
         wanted_days=wanted_days,
-        account=_account(given, day),
+        account=account(given.rows.get("audit", ()), day, missing),
         run=run,
         hosts=hosts,
-        files=tuple(_files(given)),
-        hours=tuple(_hours(given, day.date)),
-        host_hours=tuple(_host_hours(given, day.date, hosts)),
+        files=tuple(_files(given, rates_before)),
+        hours=tuple(_hours(given, day.as_date)),
+        host_hours=tuple(cell for cell in given.hours if cell.host in largest),
         patterns=tuple(_patterns(given, back)),
         pattern_sums=_pattern_sums(given, back, len(gone)),
         gone=tuple(gone[:MAX_PATTERNS]),
         known_events=tuple(known_events(given)),
-        rate_chance=_rate_chance(given),
+        rate_chance=_rate_chance(given, rates_before),
         weekdays=_weekdays(given),
         auth_kinds=tuple(_auth_kinds(given, before)),
-        auth_tops=tuple(_auth_tops(given)),
+        auth_tops=tuple(_auth_tops([*failures, *accepted])),
         sign_in_methods=tuple(_sign_in_methods(given)),
-        password_sign_ins=tuple(_password_sign_ins(given)),
-        auth_remotes=len({row["remote"] for row in _failures(given) if row["remote"]}),
-        web_hours=tuple(_web_hours(given, day.date)),
+        password_sign_ins=tuple(_password_sign_ins(accepted)),
+        auth_remotes=len({row["remote"] for row in failures if row["remote"]}),
+        web_hours=tuple(given.web),
         web_classes=tuple(_web_classes(given, before)),
         web_tops=tuple(_web_tops(given)),
         web_sums=given.web_sums,
@@ -161,24 +90,6 @@ def _days(given: DayTables, name: str, date: str) -> Iterable[tuple[str, Sequenc
     yield from given.before.get(name, {}).items()
 
 
-def _account(given: DayTables, day: Day) -> ev.Account:
-    rows = [AuditRow(*(row[name] for name in AuditRow._fields)) for row in given.rows.get("audit", ())]
-    missing = sum(row["seq_missing"] or 0 for row in given.rows.get("partition_daily", ()))
-    return account(rows, day, missing)
-
-
-# -- hosts and log files ------------------------------------------------------------------------------------------
-
-_HOST = ("partition", "host", "files", "lines", "bytes", "err", "warn", "late_lines", "no_ts_lines", "active_hours")
-
-
-def _host_rows(given: DayTables, date: str) -> Iterable[HostRow]:
-    for day, rows in _days(given, "host_daily", date):
-        for row in rows:
-            numbers = {name: row[name] for name in _HOST}
-            yield HostRow(date=day, last_arrival=_instant(row["last_arrival"]), **numbers)
-
-
 def _instant(time: dt.datetime | None) -> str | None:
     """RFC 3339 in UTC; a naive time is UTC already."""
     if time is None:
@@ -187,37 +98,83 @@ def _instant(time: dt.datetime | None) -> str | None:
     return aware.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _weekdays(given: DayTables) -> ev.WeekdayTotals:
-    days = tuple(given.weekdays)
+# -- hosts and log files ------------------------------------------------------------------------------------------
 
-    def sums(name: str) -> tuple[int, ...]:
-        return tuple(sum(row[name] for row in given.weekdays[day]) for day in days)
-
-    hosts = tuple(len({row["host"] for row in given.weekdays[day] if row["lines"]}) for day in days)
-    return ev.WeekdayTotals(days=days, lines=sums("lines"), bytes=sums("bytes"), errors=sums("err"), hosts=hosts)
+_HOST_SUMS = ("files", "lines", "bytes", "err", "warn", "late_lines", "no_ts_lines")
+_NO_ROW: Row = {"partition": -1, "active_hours": 0, "last_arrival": None, **dict.fromkeys(_HOST_SUMS, 0)}
 
 
-def _lines_of_weekdays(given: DayTables) -> dict[str, tuple[int, ...]]:
-    lines: dict[str, dict[str, int]] = {}
+def _host_series(given: DayTables, date: str, before: Sequence[str]) -> tuple[ev.HostSeries, ...]:
+    """One value for each host that wrote on `date` or on a day `before`, in the order of their names."""
+    by_host: dict[str, dict[str, Row]] = defaultdict(dict)
+    for day, rows in _days(given, "host_daily", date):
+        for row in rows:
+            days = by_host[row["host"]]
+            days[day] = _joined(days[day], row) if day in days else row
+    weekdays: dict[str, Counter[str]] = defaultdict(Counter)
     for day, rows in given.weekdays.items():
         for row in rows:
-            of_host = lines.setdefault(row["host"], {})
-            of_host[day] = of_host.get(day, 0) + row["lines"]
-    return {host: tuple(days.get(day, 0) for day in given.weekdays) for host, days in lines.items()}
+            weekdays[row["host"]][day] += row["lines"]
+    made = []
+    for host, days in sorted(by_host.items()):
+        on_weekdays = tuple(weekdays[host][day] for day in given.weekdays) if host in weekdays else ()
+        made.append(_series(host, days.get(date), [days.get(day, _NO_ROW) for day in before], on_weekdays))
+    return tuple(made)
 
 
-def _rates_before(given: DayTables) -> dict[LogFile, list[float]]:
+def _joined(one: Row, other: Row) -> Row:
+    """Adds the two rows of a host that moved to another partition; the larger one gives its partition."""
+    arrivals = [row["last_arrival"] for row in (one, other) if row["last_arrival"]]
+    return {
+        **(one if one["bytes"] >= other["bytes"] else other),
+        **{name: one[name] + other[name] for name in _HOST_SUMS},
+        "active_hours": max(one["active_hours"], other["active_hours"]),
+        "last_arrival": max(arrivals, default=None),
+    }
+
+
+def _series(host: str, today: Row | None, past: Sequence[Row], weekdays: tuple[int, ...]) -> ev.HostSeries:
+    """`today` is None if the host did not write; its partition is then the one of its last day with lines."""
+    known = [row for row in past if row["lines"]]
+    row = today or _NO_ROW
+    return ev.HostSeries(
+        partition=(today or (known or [_NO_ROW])[-1])["partition"],
+        host=host,
+        **{name: row[name] for name in ("files", "lines", "bytes", "late_lines", "no_ts_lines", "active_hours")},
+        errors=row["err"],
+        warnings=row["warn"],
+        last_arrival=_instant(row["last_arrival"]),
+        lines_before=tuple(row["lines"] for row in past),
+        bytes_before=tuple(row["bytes"] for row in past),
+        errors_before=tuple(row["err"] for row in past),
+        warnings_before=tuple(row["warn"] for row in past),
+        active_hours_before=tuple(row["active_hours"] for row in past),
+        lines_weekdays=weekdays,
+    )
+
+
+def _weekdays(given: DayTables) -> ev.WeekdayTotals:
+    days = given.weekdays.values()
+    return ev.WeekdayTotals(
+        days=tuple(given.weekdays),
+        lines=tuple(sum(row["lines"] for row in rows) for rows in days),
+        bytes=tuple(sum(row["bytes"] for row in rows) for rows in days),
+        errors=tuple(sum(row["err"] for row in rows) for rows in days),
+        hosts=tuple(len({row["host"] for row in rows if row["lines"]}) for rows in days),
+    )
+
+
+def _rates_before(given: DayTables) -> Mapping[LogFile, list[float]]:
     """The error rates of each log file on the days before on which it had lines."""
-    rates: dict[LogFile, list[float]] = {}
+    rates: dict[LogFile, list[float]] = defaultdict(list)
     for rows in given.before.get("file_daily", {}).values():
         for row in rows:
             if row["lines"]:
-                rates.setdefault((row["host"], row["file"]), []).append(row["err"] / row["lines"])
+                rates[row["host"], row["file"]].append(row["err"] / row["lines"])
     return rates
 
 
-def _rate_chance(given: DayTables) -> ev.RateChance:
-    before = _rates_before(given)
+def _rate_chance(given: DayTables, before: Mapping[LogFile, list[float]]) -> ev.RateChance:
     compared, above, by_chance = 0, 0, 0.0
     for row in given.rows.get("file_daily", ()):
         rates = before.get((row["host"], row["file"]), [])
@@ -229,15 +186,11 @@ def _rate_chance(given: DayTables) -> ev.RateChance:
     return ev.RateChance(compared=compared, above_all=above, by_chance=round(by_chance, 1))
 
 
-def _files(given: DayTables) -> Iterable[ev.FileSeries]:
-    before = _rates_before(given)
+def _files(given: DayTables, before: Mapping[LogFile, list[float]]) -> Iterable[ev.FileSeries]:
     wrong = [row for row in given.rows.get("file_daily", ()) if row["err"]]
     for row in sorted(wrong, key=lambda row: (-row["err"], row["host"], row["file"]))[:MAX_FILES]:
         yield ev.FileSeries(
-            partition=row["partition"],
-            host=row["host"],
-            file=row["file"],
-            lines=row["lines"],
+            **{name: row[name] for name in ("partition", "host", "file", "lines")},
             errors=row["err"],
             warnings=row["warn"],
             baseline_days=row["baseline_days"] or 0,
@@ -246,27 +199,13 @@ def _files(given: DayTables) -> Iterable[ev.FileSeries]:
         )
 
 
-def _hours(given: DayTables, date: str) -> Iterable[ev.HourCount]:
-    day, sums = dt.date.fromisoformat(date), dict[tuple[int, int, bool, str], int]()
+def _hours(given: DayTables, day: dt.date) -> Iterable[ev.HourCount]:
+    sums: Counter[tuple[int, int, bool, str]] = Counter()
     for cell in given.hours:
-        place = (cell.partition, cell.hour.hour, cell.hour.date() == day, cell.level)
-        sums[place] = sums.get(place, 0) + cell.lines
+        sums[cell.partition, cell.hour.hour, cell.hour.date() == day, cell.level] += cell.lines
     for (partition, hour, on_day, level), lines in sorted(sums.items()):
         if lines:
             yield ev.HourCount(partition=partition, hour=hour, on_day=on_day, level=level, lines=lines)
-
-
-def _host_hours(given: DayTables, date: str, hosts: Sequence[ev.HostSeries]) -> Iterable[ev.HostHour]:
-    largest = {
-        host.host for host in sorted(hosts, key=lambda host: (-host.bytes, host.host))[:HEAT_HOSTS] if host.lines
-    }
-    day, sums = dt.date.fromisoformat(date), dict[tuple[str, int, bool], int]()
-    for cell in given.hours:
-        if cell.host in largest:
-            place = (cell.host, cell.hour.hour, cell.hour.date() == day)
-            sums[place] = sums.get(place, 0) + cell.lines
-    for (host, hour, on_day), lines in sorted(sums.items()):
-        yield ev.HostHour(host=host, hour=hour, on_day=on_day, lines=lines)
 
 
 # -- patterns -----------------------------------------------------------------------------------------------------
@@ -286,54 +225,44 @@ def _gone(given: DayTables) -> list[ev.GonePattern]:
     days = given.before.get("pattern_daily", {})
     if len(days) < GONE_DAYS:
         return []
-    today = {row["pattern_id"] for row in given.rows.get("pattern_daily", ())}
-    lines: dict[str, dict[str, int]] = {}
-    last: dict[str, tuple[str, Row]] = {}
-    for date, rows in days.items():
-        for row in rows:
-            if row["pattern_id"] not in today and row["pattern_id"] != REST.id:
-                of_day = lines.setdefault(row["pattern_id"], {})
-                of_day[date] = of_day.get(date, 0) + row["lines"]
-                old = last.get(row["pattern_id"])
-                if old is None or (date, -LEVELS.index(row["level"])) > (old[0], -LEVELS.index(old[1]["level"])):
-                    last[row["pattern_id"]] = (date, row)
+    present = {REST.id, *(row["pattern_id"] for row in given.rows.get("pattern_daily", ()))}
+    absent = [(date, row) for date, rows in days.items() for row in rows if row["pattern_id"] not in present]
     texts = {row["pattern_id"]: row for row in given.patterns_before}
-    found = [
-        _gone_pattern(texts.get(one, {}), last[one], of_day, len(days))
-        for one, of_day in lines.items()
-        if len(of_day) >= GONE_SHARE * len(days)
-    ]
-    return sorted(
-        (one for one in found if one.median_lines >= GONE_LINES), key=lambda one: (-one.median_lines, one.pattern_id)
-    )
-
-
-def _gone_pattern(
-    text: Mapping[str, Any], last: tuple[str, Row], lines: Mapping[str, int], days: int
-) -> ev.GonePattern:
-    date, row = last
-    return ev.GonePattern(
-        pattern_id=row["pattern_id"],
-        template=text.get("template") or "",
-        example=text.get("example") or "",
-        file=row["file"] or "",
-        level=row["level"],
-        days=len(lines),
-        median_lines=statistics.median_over_days(list(lines.values()), days) or 0.0,
-        last_seen=date,
-    )
+    found = []
+    for pattern_id, entries in grouped(absent, lambda entry: entry[1]["pattern_id"]).items():
+        lines: Counter[str] = Counter()
+        for date, row in entries:
+            lines[date] += row["lines"]
+        median = median_over_days(list(lines.values()), len(days)) or 0.0
+        if len(lines) < GONE_SHARE * len(days) or median < GONE_LINES:
+            continue
+        date, worst = max(entries, key=lambda entry: (entry[0], -LEVELS.index(entry[1]["level"])))
+        text: Mapping[str, Any] = texts.get(pattern_id, {})
+        found.append(
+            ev.GonePattern(
+                pattern_id=pattern_id,
+                template=text.get("template") or "",
+                example=text.get("example") or "",
+                file=worst["file"] or "",
+                level=worst["level"],
+                days=len(lines),
+                median_lines=median,
+                last_seen=date,
+            )
+        )
+    return sorted(found, key=lambda one: (-one.median_lines, one.pattern_id))
 
 
 def known_events(given: DayTables) -> list[ev.KnownEvent]:
     """Lines of the kinds that operators know, by their masked text; most lines first."""
     files = {row["pattern_id"]: row["file"] or "" for row in given.rows.get("pattern_daily", ())}
     templates = {row["pattern_id"]: row["template"] for row in given.rows.get("patterns", ())}
-    groups: dict[str, list[Row]] = {}
-    for row in given.rows.get("fingerprints", ()):
-        if kind := events.kind_of(row["text"] or ""):
-            groups.setdefault(kind, []).append(row)
     made = []
-    for kind, rows in groups.items():
+    for kind, rows in grouped(
+        given.rows.get("fingerprints", ()), lambda row: events.kind_of(row["text"] or "")
+    ).items():
+        if kind is None:
+            continue
         most = max(rows, key=lambda row: (row["lines"], row["text"]))
         made.append(
             ev.KnownEvent(
@@ -351,17 +280,14 @@ def known_events(given: DayTables) -> list[ev.KnownEvent]:
 def _patterns(given: DayTables, back: Mapping[str, str]) -> Iterable[ev.PatternCount]:
     """The first patterns of each kind, each once, with template and example."""
     rows = given.rows.get("pattern_daily", ())
-    returned = sorted((row for row in rows if row["pattern_id"] in back), key=lambda row: -row["lines"])
-    new = sorted(
-        filter(_is_new, rows), key=lambda row: (row["level"] not in BAD_LEVELS, -row["lines"], row["pattern_id"])
+    new = [row for row in rows if row["is_new"]]
+    kinds = (
+        sorted(rows, key=lambda row: (-row["lines"], row["pattern_id"])),
+        sorted(new, key=lambda row: (row["level"] not in BAD_LEVELS, -row["lines"], row["pattern_id"])),
+        sorted(filter(_is_surging, rows), key=lambda row: (-row["surge"], row["pattern_id"])),
+        sorted((row for row in rows if row["pattern_id"] in back), key=lambda row: -row["lines"]),
     )
-    surging = sorted(filter(_is_surging, rows), key=lambda row: (-row["surge"], row["pattern_id"]))
-    noisy = sorted(rows, key=lambda row: (-row["lines"], row["pattern_id"]))
-    told = {
-        (row["pattern_id"], row["level"]): row
-        for kind in (noisy, new, surging, returned)
-        for row in kind[:MAX_PATTERNS]
-    }
+    told = {(row["pattern_id"], row["level"]): row for kind in kinds for row in kind[:MAX_PATTERNS]}
     texts = {row["pattern_id"]: row for row in given.rows.get("patterns", ())}
     for row in told.values():
         text: Mapping[str, Any] = texts.get(row["pattern_id"], {})
@@ -370,13 +296,9 @@ def _patterns(given: DayTables, back: Mapping[str, str]) -> Iterable[ev.PatternC
             template=text.get("template") or "",
             example=text.get("example") or "",
             file=row["file"] or "",
-            is_new=_is_new(row) and row["pattern_id"] not in back,
+            is_new=bool(row["is_new"]) and row["pattern_id"] not in back,
             last_seen=back.get(row["pattern_id"]),
         )
-
-
-def _is_new(row: Row) -> bool:
-    return bool(row["is_new"])
 
 
 def _is_surging(row: Row) -> bool:
@@ -385,39 +307,35 @@ def _is_surging(row: Row) -> bool:
 
 def _pattern_sums(given: DayTables, back: Mapping[str, str], gone: int) -> ev.PatternSums:
     rows = given.rows.get("pattern_daily", ())
-    new = [row for row in filter(_is_new, rows) if row["pattern_id"] not in back]
+    new = [row for row in rows if row["is_new"] and row["pattern_id"] not in back]
+    surging = list(filter(_is_surging, rows))
     return ev.PatternSums(
         patterns=len({row["pattern_id"] for row in rows}),
         new=len(new),
         new_bad=sum(row["level"] in BAD_LEVELS for row in new),
         back=len(back),
         gone=gone,
-        surging=sum(map(_is_surging, rows)),
-        surging_bad=sum(row["level"] in BAD_LEVELS for row in filter(_is_surging, rows)),
+        surging=len(surging),
+        surging_bad=sum(row["level"] in BAD_LEVELS for row in surging),
     )
 
 
 # -- authentication -----------------------------------------------------------------------------------------------
 
-
-def _failures(given: DayTables) -> list[Row]:
-    return [row for row in given.rows.get("auth_daily", ()) if row["kind"] == FAILED]
-
-
-def _accepted_passwords(given: DayTables) -> list[Row]:
-    rows = given.rows.get("auth_daily", ())
-    return [row for row in rows if row["kind"] == ACCEPTED and is_password(row.get("method"))]
-
-
 _REFUSED = frozenset({FAILED, ODD_NAME, FAILED_KEY})
 
 
-def _sign_in_methods(given: DayTables) -> Iterable[ev.SignInMethod]:
+def _passwords(given: DayTables) -> tuple[list[Row], list[Row]]:
+    """The rows of failed and of accepted passwords."""
+    rows = given.rows.get("auth_daily", ())
+    accepted = [row for row in rows if row["kind"] == ACCEPTED and is_password(row.get("method"))]
+    return [row for row in rows if row["kind"] == FAILED], accepted
+
+
+def _sign_in_methods(given: DayTables) -> list[ev.SignInMethod]:
     """Most accepted sign-ins first."""
-    groups: dict[str, list[Row]] = {}
-    for row in given.rows.get("auth_daily", ()):
-        if row["kind"] in {ACCEPTED, *_REFUSED} and row.get("method"):
-            groups.setdefault(row["method"], []).append(row)
+    kinds = {ACCEPTED, *_REFUSED}
+    rows = [row for row in given.rows.get("auth_daily", ()) if row["kind"] in kinds and row.get("method")]
     made = [
         ev.SignInMethod(
             method=method,
@@ -426,20 +344,17 @@ def _sign_in_methods(given: DayTables) -> Iterable[ev.SignInMethod]:
             users=len({row["user"] for row in group}),
             addresses=len({row["remote"] for row in group}),
         )
-        for method, group in groups.items()
+        for method, group in grouped(rows, operator.itemgetter("method")).items()
     ]
-    yield from sorted(made, key=lambda one: (-one.accepted, -one.failed, one.method))[:MAX_METHODS]
+    return sorted(made, key=lambda one: (-one.accepted, -one.failed, one.method))[:MAX_METHODS]
 
 
-def _password_sign_ins(given: DayTables) -> Iterable[ev.PasswordSignIn]:
+def _password_sign_ins(accepted: Sequence[Row]) -> Iterable[ev.PasswordSignIn]:
     """Accepted passwords with failures of the same user and address before, most failures first."""
-    rows = [row for row in _accepted_passwords(given) if row.get("failed_attempts")]
+    rows = [row for row in accepted if row.get("failed_attempts")]
     for row in sorted(rows, key=lambda row: (-row["failed_attempts"], row["remote"], row["user"], row["host"])):
         yield ev.PasswordSignIn(
-            host=row["host"],
-            user=row["user"],
-            remote=row["remote"],
-            method=row["method"],
+            **{name: row[name] for name in ("host", "user", "remote", "method")},
             accepted=row["n"],
             first=_instant(row["first_ts"]),
             last=_instant(row["last_ts"]),
@@ -451,80 +366,53 @@ def _password_sign_ins(given: DayTables) -> Iterable[ev.PasswordSignIn]:
 
 
 def _auth_kinds(given: DayTables, before: Sequence[str]) -> Iterable[ev.AuthKind]:
-    times: dict[tuple[str, str], int] = {}
+    times: dict[str, Counter[str]] = defaultdict(Counter)
     for date, rows in _days(given, "auth_daily", ""):
         for row in rows:
-            times[date, row["kind"]] = times.get((date, row["kind"]), 0) + row["n"]
-    for kind in sorted({kind for _, kind in times}):
-        yield ev.AuthKind(
-            kind=kind, times=times.get(("", kind), 0), before=tuple(times.get((date, kind), 0) for date in before)
-        )
+            times[row["kind"]][date] += row["n"]
+    for kind, by_date in sorted(times.items()):
+        yield ev.AuthKind(kind=kind, times=by_date[""], before=tuple(by_date[date] for date in before))
 
 
-def _auth_tops(given: DayTables) -> Iterable[ev.AuthTop]:
+def _auth_tops(passwords: Sequence[Row]) -> Iterable[ev.AuthTop]:
     """The keys with most failed passwords, and more of those that also had a password accepted."""
-    rows = [*_failures(given), *_accepted_passwords(given)]
     for what in ("remote", "user", "host"):
-        groups: dict[str, list[Row]] = {}
-        for row in rows:
-            if row[what]:
-                groups.setdefault(row[what], []).append(row)
-        tops = [_auth_top(what, key, group) for key, group in groups.items()]
-        failed = [top for top in tops if top.failed]
-        busiest = sorted(failed, key=lambda top: (-top.failed, top.key))
+        tops = [
+            ev.AuthTop(
+                what=what,
+                key=key,
+                failed=sum(row["n"] for row in group if row["kind"] == FAILED),
+                accepted=sum(row["n"] for row in group if row["kind"] == ACCEPTED),
+                hosts=len({row["host"] for row in group}),
+            )
+            for key, group in grouped(passwords, operator.itemgetter(what)).items()
+            if key
+        ]
+        busiest = sorted((top for top in tops if top.failed), key=lambda top: (-top.failed, top.key))
         got_in = [top for top in busiest[MAX_NAMES:] if top.accepted]
         yield from (*busiest[:MAX_NAMES], *got_in[:MAX_NAMES])
-
-
-def _auth_top(what: str, key: str, group: Sequence[Row]) -> ev.AuthTop:
-    return ev.AuthTop(
-        what=what,
-        key=key,
-        failed=sum(row["n"] for row in group if row["kind"] == FAILED),
-        accepted=sum(row["n"] for row in group if row["kind"] == ACCEPTED),
-        hosts=len({row["host"] for row in group}),
-    )
 
 
 # -- access logs --------------------------------------------------------------------------------------------------
 
 
-def _web_hours(given: DayTables, date: str) -> Iterable[ev.WebHour]:
-    day = dt.date.fromisoformat(date)
-    for row in given.web:
-        yield ev.WebHour(
-            hour=row.hour.hour,
-            on_day=row.hour.date() == day,
-            status_class=row.status_class,
-            requests=row.requests,
-            bytes=row.bytes or 0,
-        )
-
-
 def _web_classes(given: DayTables, before: Sequence[str]) -> Iterable[ev.WebClass]:
     """Today's requests by class; those of the days before are in `access_top`, by status."""
-    requests: dict[tuple[str, str], int] = {}
+    if not given.web:
+        return
+    requests: dict[str, Counter[str]] = defaultdict(Counter)
     for hour in given.web:
-        requests["", hour.status_class] = requests.get(("", hour.status_class), 0) + hour.requests
+        requests[hour.status_class][""] += hour.requests
     for date, rows in given.before.get("access_top", {}).items():
         for row in rows:
             if row["kind"] == "status":
-                name = f"{row['key'][:1]}xx"
-                requests[date, name] = requests.get((date, name), 0) + row["n"]
-    if not given.web:
-        return
-    for name in sorted({name for _, name in requests}):
-        yield ev.WebClass(
-            status_class=name,
-            requests=requests.get(("", name), 0),
-            before=tuple(requests.get((date, name), 0) for date in before),
-        )
+                requests[f"{row['key'][:1]}xx"][date] += row["n"]
+    for name, by_date in sorted(requests.items()):
+        yield ev.WebClass(status_class=name, requests=by_date[""], before=tuple(by_date[date] for date in before))
 
 
 def _web_tops(given: DayTables) -> Iterable[ev.WebTop]:
     rows = sorted(given.rows.get("access_top", ()), key=lambda row: (row["kind"], -row["n"], row["key"] or ""))
-    kinds: dict[str, int] = {}
-    for row in rows:
-        kinds[row["kind"]] = kinds.get(row["kind"], 0) + 1
-        if kinds[row["kind"]] <= MAX_KEYS:
-            yield ev.WebTop(kind=row["kind"], key=row["key"] or "", times=row["n"])
+    for kind, group in grouped(rows, operator.itemgetter("kind")).items():
+        for row in group[:MAX_KEYS]:
+            yield ev.WebTop(kind=kind, key=row["key"] or "", times=row["n"])

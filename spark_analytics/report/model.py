@@ -8,20 +8,7 @@ number of all entries in another field. Shares and rates are 0 to 1, times are R
 import enum
 from dataclasses import dataclass, field
 
-from spark_analytics.report.inputs import (
-    AuthTop,
-    GonePattern,
-    HostAudit,
-    KnownEvent,
-    PasswordSignIn,
-    PatternCount,
-    RateChance,
-    Run,
-    SignInMethod,
-    Trouble,
-    WebTop,
-    WeekdayTotals,
-)
+from spark_analytics.report import inputs as ev
 
 
 class State(enum.Enum):
@@ -119,7 +106,7 @@ class Totals:
     bytes_before: tuple[int, ...]
     errors_before: tuple[int, ...]
     hosts_before: tuple[int, ...]
-    weekdays: WeekdayTotals = field(default_factory=WeekdayTotals)
+    weekdays: ev.WeekdayTotals = field(default_factory=ev.WeekdayTotals)
     has_yesterday: bool = False  #: whether the last of the days before is the day before
 
 
@@ -144,9 +131,7 @@ class HostCell:
 class Completeness:
     """Listed against counted."""
 
-    state: (
-        State  #: `damaged`, `gaps`, `doubled`, `open` or `complete`: of the archive alone, independent of line content
-    )
+    state: State  #: damaged, gaps, doubled, open or complete: of the archive alone, independent of line content
     segments: int
     segments_read: int
     lines_manifest: int
@@ -161,9 +146,9 @@ class Completeness:
     hosts: int
     by_status: tuple[StatusCount, ...]
     cells: tuple[HostCell, ...]
-    incomplete: tuple[HostAudit, ...]
+    incomplete: tuple[ev.HostAudit, ...]
     incomplete_hosts: int
-    troubles: tuple[Trouble, ...]
+    troubles: tuple[ev.Trouble, ...]
     trouble_count: int
     doubled_bytes: int = 0  #: that the totals count twice
     doubled_lines: int = 0
@@ -245,7 +230,7 @@ class Errors:
     risen: tuple[RateChange, ...]
     risen_count: int
     most: tuple[RateChange, ...]  #: log files with the most error lines, risen or not
-    chance: RateChance = field(default_factory=RateChance)
+    chance: ev.RateChance = field(default_factory=ev.RateChance)
     low: float | None = None  #: no value; kept for readers of earlier reports, as `high`
     high: float | None = None
 
@@ -255,18 +240,18 @@ class Patterns:
     """Patterns of the lines."""
 
     distinct: int
-    new: tuple[PatternCount, ...]
+    new: tuple[ev.PatternCount, ...]
     new_count: int
     new_bad_count: int  #: of level warn or worse
-    surging: tuple[PatternCount, ...]
+    surging: tuple[ev.PatternCount, ...]
     surging_count: int
     surging_bad_count: int
-    noisiest: tuple[PatternCount, ...]
-    back: tuple[PatternCount, ...] = ()
+    noisiest: tuple[ev.PatternCount, ...]
+    back: tuple[ev.PatternCount, ...] = ()
     back_count: int = 0
-    gone: tuple[GonePattern, ...] = ()
+    gone: tuple[ev.GonePattern, ...] = ()
     gone_count: int = 0
-    events: tuple[KnownEvent, ...] = ()
+    events: tuple[ev.KnownEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,12 +273,14 @@ class Auth:
 
     kinds: tuple[AuthChange, ...]
     remotes: int  #: addresses with a failed password
-    top_remotes: tuple[AuthTop, ...]
-    top_users: tuple[AuthTop, ...]
-    top_hosts: tuple[AuthTop, ...]
-    guessed: tuple[AuthTop, ...] = ()  #: empty; kept for readers of earlier reports
-    methods: tuple[SignInMethod, ...] = ()  #: sign-ins by method
-    after_failures: tuple[PasswordSignIn, ...] = ()  #: accepted passwords after failures of the same user and address
+    top_remotes: tuple[ev.AuthTop, ...]
+    top_users: tuple[ev.AuthTop, ...]
+    top_hosts: tuple[ev.AuthTop, ...]
+    guessed: tuple[ev.AuthTop, ...] = ()  #: empty; kept for readers of earlier reports
+    methods: tuple[ev.SignInMethod, ...] = ()  #: sign-ins by method
+    after_failures: tuple[
+        ev.PasswordSignIn, ...
+    ] = ()  #: accepted passwords after failures of the same user and address
     after_failures_count: int = 0
 
 
@@ -320,11 +307,11 @@ class Web:
     latency_p95_ms: float | None
     latency_p99_ms: float | None
     statuses: tuple[WebStatus, ...]
-    codes: tuple[WebTop, ...]  #: requests by status, most first
-    not_found: tuple[WebTop, ...]
-    failing: tuple[WebTop, ...]
-    slow: tuple[WebTop, ...]
-    clients_top: tuple[WebTop, ...]
+    codes: tuple[ev.WebTop, ...]  #: requests by status, most first
+    not_found: tuple[ev.WebTop, ...]
+    failing: tuple[ev.WebTop, ...]
+    slow: tuple[ev.WebTop, ...]
+    clients_top: tuple[ev.WebTop, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -397,5 +384,5 @@ class Facts:
     auth: Auth
     web: Web | None  #: None: no access log was read
     volume: Volume
-    run: Run
+    run: ev.Run
     examples: tuple[RowExample, ...] = ()  #: of rows of lists of hosts, log files, sign-ins and requests

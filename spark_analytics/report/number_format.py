@@ -9,7 +9,8 @@ MAX_TEXT = 300
 MINUS = "\N{MINUS SIGN}"
 _UNSHOWN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _KIB = 1024
-_PICTURES, _PICTURES_END, _DELETE = 0x2400, 0x20, 0x7F
+_PICTURES = {**{code: 0x2400 + code for code in range(0x20)}, 0x7F: 0x2421}
+"""The pictures of Unicode for control characters of ASCII."""
 
 
 def count(number: int, noun: str) -> str:
@@ -89,16 +90,9 @@ def visible(text: str, limit: int = MAX_TEXT) -> str:
     A line that is longer is cut with `…`.
     """
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
-    return cut if cut.isprintable() else "".join(map(_visible, cut))
-
-
-def _visible(character: str) -> str:
-    code = ord(character)
-    if code < _PICTURES_END:
-        return chr(_PICTURES + code)
-    if code == _DELETE:
-        return "\N{SYMBOL FOR DELETE}"
-    return f"<U+{code:04X}>" if unicodedata.category(character) in _UNSHOWN else character
+    if cut.isprintable():
+        return cut
+    return "".join(f"<U+{ord(c):04X}>" if unicodedata.category(c) in _UNSHOWN else c for c in cut.translate(_PICTURES))
 
 
 def shortened(path: str, limit: int = 48) -> str:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from spark_analytics.report import host_pages, html, json_export, text
-from spark_analytics.report.host_pages import HostPage
 from spark_analytics.report.inputs import Evidence
 from spark_analytics.report.model import Facts
 from spark_analytics.report.number_format import clean
@@ -28,29 +27,27 @@ MAX_TEXT_CHARACTERS = 1000
 
 def csv_sheets(facts: Facts, evidence: Evidence) -> Mapping[str, str]:
     """CSV texts by their file names."""
-    return {
-        "hosts.csv": _sheet(evidence.date, sorted(evidence.hosts, key=lambda row: (row.partition, row.host))),
-        "completeness.csv": _sheet(evidence.date, evidence.account.hosts),
-        "troubles.csv": _sheet(evidence.date, evidence.account.troubles),
-        "errors.csv": _sheet(evidence.date, sorted(evidence.files, key=lambda row: (-row.errors, row.host, row.file))),
-        "partitions.csv": _sheet(evidence.date, facts.volume.partitions),
-        "hours.csv": _sheet(evidence.date, evidence.hours),
-        "patterns.csv": _sheet(evidence.date, evidence.patterns),
-        "auth.csv": _sheet(evidence.date, evidence.auth_tops),
-        "web.csv": _sheet(evidence.date, evidence.web_tops),
+    sheets: dict[str, Sequence[Any]] = {
+        "hosts": sorted(evidence.hosts, key=lambda row: (row.partition, row.host)),
+        "completeness": evidence.account.hosts,
+        "troubles": evidence.account.troubles,
+        "errors": sorted(evidence.files, key=lambda row: (-row.errors, row.host, row.file)),
+        "partitions": facts.volume.partitions,
+        "hours": evidence.hours,
+        "patterns": evidence.patterns,
+        "auth": evidence.auth_tops,
+        "web": evidence.web_tops,
     }
+    return {f"{name}.csv": _sheet(evidence.date, rows) for name, rows in sheets.items()}
 
 
 def _sheet(date: str, rows: Sequence[Any]) -> str:
     """Values of one dataclass as a table; numbers of several days go side by side, separated by spaces."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    if rows:
-        names = [field.name for field in dataclasses.fields(rows[0])]
-        writer.writerow(["date", *names])
-        writer.writerows([date, *(cell(getattr(row, name)) for name in names)] for row in rows)
-    else:
-        writer.writerow(["date"])
+    names = [field.name for field in dataclasses.fields(rows[0])] if rows else []
+    writer.writerow(["date", *names])
+    writer.writerows([date, *(cell(getattr(row, name)) for name in names)] for row in rows)
     return text.getvalue()
 
 
@@ -85,35 +82,32 @@ def publish(out: Location, facts: Facts, evidence: Evidence, rows: int = 20, bro
         browse=browse,
         previous=max((date for date in known if date < facts.date), default=""),
         next=min((date for date in known if date > facts.date), default=""),
-        hosts={page.host: host_pages.file_name(page.host) for page in pages},
+        hosts={page.day.host: host_pages.file_name(page.day.host) for page in pages},
     )
-    _write_host_pages(day / "host", pages, links, facts)
+    locations.remove(day / "host")  # pages of an earlier report of the day
+    for page in pages:
+        write(day / "host" / links.hosts[page.day.host], html.host_page(page, links, facts))
     write(day / "report.txt", text.as_text(facts) + "\n")
     write(day / "report.html", html.rendered(facts, rows, links))
     write(day / "report.json", json_export.to_text(facts))
-    _link_next_day(out, links.previous, facts.date)
+    if links.previous:
+        _link_next_day(out / links.previous / "report.html", facts.date)
     briefs = write_index(out)
-    if isinstance(out, Path):  # stores have no links
-        point_to(out / "latest", briefs[0]["date"] if briefs else facts.date)
+    if isinstance(out, Path):  # stores have no links, nor have some file systems
+        scratch = out / ".latest.new"
+        with contextlib.suppress(OSError):
+            scratch.unlink(missing_ok=True)
+            scratch.symlink_to(briefs[0]["date"] if briefs else facts.date)
+            scratch.replace(out / "latest")
 
 
-def _write_host_pages(directory: Location, pages: Sequence[HostPage], links: html.Links, facts: Facts) -> None:
-    """Writes the pages of hosts instead of those of an earlier report of the day."""
-    locations.remove(directory)
-    for page in pages:
-        write(directory / links.hosts[page.host], html.host_page(page, links, facts))
-
-
-def _link_next_day(out: Location, previous: str, date: str) -> None:
-    """Gives the page of the day before its link to this one."""
-    if not previous:
-        return
-    page = out / previous / "report.html"
+def _link_next_day(page: Location, date: str) -> None:
+    """Gives the page of the day before its link to the one of `date`."""
     with contextlib.suppress(OSError):  # the page is complete without it
         old = page.read_bytes().decode("utf-8", "surrogateescape")
-        link = f'<a href="../{date}/report.html">next day</a>'
         if html.NEXT_DAY in old:
-            locations.write(page, old.replace(html.NEXT_DAY, link, 1).encode("utf-8", "surrogateescape"))
+            linked = old.replace(html.NEXT_DAY, f'<a href="../{date}/report.html">next day</a>', 1)
+            locations.write(page, linked.encode("utf-8", "surrogateescape"))
 
 
 def write_index(out: Location) -> list[dict[str, Any]]:
@@ -136,12 +130,3 @@ def briefs_of(out: Location) -> Iterator[dict[str, Any]]:
 def write(path: Location, content: str) -> None:
     """Replaces the file `path` in one step."""
     locations.write(path, content.encode("utf-8", "backslashreplace"))
-
-
-def point_to(link: Path, target: str) -> None:
-    """Makes `link` a symbolic link to `target`, if the file system supports it."""
-    scratch = link.with_name(f".{link.name}.new")
-    with contextlib.suppress(OSError):
-        scratch.unlink(missing_ok=True)
-        scratch.symlink_to(target)
-        scratch.replace(link)

@@ -36,12 +36,12 @@ def sparkline(values: Sequence[float], said: str = "") -> Markup:
     if len(values) < 2:  # noqa: PLR2004
         return Markup()
     top = max(values) or 1
-    places = [(4 + 72 * place / (len(values) - 1), 18 - 14 * value / top) for place, value in enumerate(values)]
-    path = " ".join(f"{number(x)},{number(y)}" for x, y in places)
+    last = len(values) - 1
+    places = [(number(4 + 72 * place / last), number(18 - 14 * value / top)) for place, value in enumerate(values)]
     return Markup(
-        '<svg class="spark" viewBox="0 0 80 22" role="img" aria-label="{}"><title>{}</title>'
-        '<polyline points="{}"/><circle cx="{}" cy="{}" r="2.6"/></svg>'
-    ).format(said, said, path, number(places[-1][0]), number(places[-1][1]))
+        '<svg class="spark" viewBox="0 0 80 22" role="img" aria-label="{0}"><title>{0}</title>'
+        '<polyline points="{1}"/><circle cx="{2}" cy="{3}" r="2.6"/></svg>'
+    ).format(said, " ".join(f"{x},{y}" for x, y in places), *places[-1])
 
 
 def host_map(cells: Sequence[HostCell]) -> Markup:
@@ -52,20 +52,15 @@ def host_map(cells: Sequence[HostCell]) -> Markup:
         if cell.status == "complete":
             good.append(f"M{x} {y}h10v10h-10z")
         else:
-            bad.append(_trouble(cell, x, y))
+            among = f" (of {count(cell.hosts, 'host')})" if cell.hosts > 1 else ""
+            said = f"{clean(cell.worst, 80)}{among}: {cell.status.replace('_', ' ')}"
+            square = Markup('<rect class="c-{}" x="{}" y="{}" width="10" height="10"><title>{}</title></rect>')
+            bad.append(square.format(cell.status, x, y, said))
     height = (max(len(cells) - 1, 0) // MAP_COLUMNS + 1) * _STEP
     return Markup(
         '<svg class="hosts" viewBox="0 0 {} {}" role="img" aria-label="{}"><path class="c-complete" d="{}"/>{}</svg>'
     ).format(
         MAP_COLUMNS * _STEP - 2, height, count(len(cells), "square") + " of hosts", "".join(good), Markup("").join(bad)
-    )
-
-
-def _trouble(cell: HostCell, x: int, y: int) -> Markup:
-    among = f" (of {count(cell.hosts, 'host')})" if cell.hosts > 1 else ""
-    said = f"{clean(cell.worst, 80)}{among}: {cell.status.replace('_', ' ')}"
-    return Markup('<rect class="c-{}" x="{}" y="{}" width="10" height="10"><title>{}</title></rect>').format(
-        cell.status, x, y, said
     )
 
 
@@ -86,10 +81,8 @@ def stacked_hours(series: Mapping[str, Sequence[int]], unit: str = "lines") -> M
 
 def hour_labels() -> Markup:
     """Every third hour of a row of 24 equal columns; each label stands in the middle of its own column."""
-    labels = (f"{hour:02d}" if hour % 3 == 0 else "" for hour in range(24))
-    return Markup('<div class="scale" aria-hidden="true">{}</div>').format(
-        Markup("").join(Markup("<span>{}</span>").format(label) for label in labels)
-    )
+    labels = (Markup("<span>{}</span>").format(f"{hour:02d}" if hour % 3 == 0 else "") for hour in range(24))
+    return Markup('<div class="scale" aria-hidden="true">{}</div>').format(Markup("").join(labels))
 
 
 def _column(hour: Mapping[str, int], top: int, index: int, unit: str) -> Markup:
@@ -98,11 +91,8 @@ def _column(hour: Mapping[str, int], top: int, index: int, unit: str) -> Markup:
         if value:
             height = max(value / top * 100, 0.8)
             y -= height
-            parts.append(
-                Markup('<rect class="l-{}" x="{}" y="{}" width="8" height="{}"/>').format(
-                    kind, index * 10 + 1, number(y), number(height)
-                )
-            )
+            block = Markup('<rect class="l-{}" x="{}" y="{}" width="8" height="{}"/>')
+            parts.append(block.format(kind, index * 10 + 1, number(y), number(height)))
     said = ", ".join(f"{value:,} {kind}" for kind, value in hour.items() if value)
     tip = f"{index:02d}:00  {sum(hour.values()):,} {unit}" + (f": {said}" if said else "")
     # The tooltip covers the full height: a short column is hard to hit.
@@ -110,28 +100,11 @@ def _column(hour: Mapping[str, int], top: int, index: int, unit: str) -> Markup:
     return Markup("<g><title>{}</title>{}{}</g>").format(tip, hit, Markup("").join(parts))
 
 
-def _grid(top: int) -> Markup:
-    lines = []
-    for quarter in range(5):
-        y = _BASE - quarter * (_BASE - 12) / 4
-        lines.append(
-            Markup('<line class="grid" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(_AXIS, WIDTH, number(y), number(y))
-        )
-        lines.append(
-            Markup('<text class="axis end" x="{}" y="{}">{}</text>').format(
-                _AXIS - 8, number(y + 4), short(top * quarter / 4)
-            )
-        )
-    return Markup("").join(lines)
-
-
 def heat_row(hours: Sequence[int], most: int, name: str) -> Markup:
     """24 cells, shaded by their lines against `most`, the largest cell of the map."""
+    cell = Markup('<rect class="h{}" x="{}" width="9" height="18"><title>{:02d}:00 {:,}</title></rect>')
     cells = Markup("").join(
-        Markup('<rect class="h{}" x="{}" width="9" height="18"><title>{:02d}:00 {}</title></rect>').format(
-            shade(lines, most), hour * 10 + 0.5, hour, f"{lines:,}"
-        )
-        for hour, lines in enumerate(hours)
+        cell.format(shade(lines, most), hour * 10 + 0.5, hour, lines) for hour, lines in enumerate(hours)
     )
     return Markup(
         '<svg class="heat" viewBox="0 0 240 18" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>'
@@ -142,23 +115,24 @@ def day_bars(days: Sequence[tuple[str, int, str]]) -> Markup:
     """A column for each day, oldest first: (name, value, class)."""
     top = nice_ceiling(max((value for _, value, _ in days), default=0))
     step = (WIDTH - _AXIS) / max(len(days), 14)
-    marks = [_grid(top)]
+    marks = []
+    for quarter in range(5):
+        y = _BASE - quarter * (_BASE - 12) / 4
+        line = Markup('<line class="grid" x1="{0}" x2="{1}" y1="{2}" y2="{2}"/>').format(_AXIS, WIDTH, number(y))
+        tick = Markup('<text class="axis end" x="{}" y="{}">{}</text>')
+        marks += [line, tick.format(_AXIS - 8, number(y + 4), short(top * quarter / 4))]
     every = max(1, math.ceil(len(days) * 90 / WIDTH))
     for index, (name, value, kind) in enumerate(days):
         x, height = _AXIS + index * step, max(value / top * (_BASE - 12), 0.8 if value else 0)
-        marks.append(
-            Markup('<g><title>{}</title><rect class="{}" x="{}" y="{}" width="{}" height="{}"/></g>').format(
-                f"{name}  {value:,} lines",
-                kind,
-                number(x + step * 0.1),
-                number(_BASE - height),
-                number(step * 0.8),
-                number(height),
-            )
-        )
+        column = Markup('<g><title>{}  {:,} lines</title><rect class="{}" x="{}" y="{}" width="{}" height="{}"/></g>')
+        sizes = (x + step * 0.1, _BASE - height, step * 0.8, height)
+        marks.append(column.format(name, value, kind, *map(number, sizes)))
         if index % every == 0:
-            marks.append(_label(x + step / 2, _BASE + 18, name[5:]))
-    return _chart(Markup("").join(marks), "lines by day")
+            label = Markup('<text class="axis mid" x="{}" y="{}">{}</text>')
+            marks.append(label.format(number(x + step / 2), number(_BASE + 18), name[5:]))
+    return Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="lines by day">{}</svg>').format(
+        WIDTH, _HEIGHT, Markup("").join(marks)
+    )
 
 
 def shade(lines: int, most: int) -> int:
@@ -184,16 +158,6 @@ def short(amount: float) -> str:
         if amount >= limit:
             return f"{amount / limit:.3g}{suffix}"
     return f"{amount:.3g}"
-
-
-def _label(x: float, y: float, text: str) -> Markup:
-    return Markup('<text class="axis mid" x="{}" y="{}">{}</text>').format(number(x), number(y), text)
-
-
-def _chart(content: Markup, name: str) -> Markup:
-    return Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
-        WIDTH, _HEIGHT, name, content
-    )
 
 
 def number(value: float) -> str:

@@ -30,39 +30,25 @@ def as_text(facts: Facts) -> str:
 
 
 def _findings(facts: Facts, most: int) -> list[str]:
-    found = facts.verdict.findings
+    found = [f"  - {finding.text}" for finding in facts.verdict.findings]
     if len(found) <= most:
-        return [f"  - {finding.text}" for finding in found]
-    shown = [f"  - {finding.text}" for finding in found[: most - 1]]
+        return found
+    shown = found[: most - 1]
     return [*shown, f"  - and {len(found) - len(shown)} more, on the page"]
 
 
 def _rows(facts: Facts) -> Iterator[tuple[str, str]]:
     whole, errors, account = facts.totals, facts.errors, facts.completeness
+    hosts, patterns = facts.hosts, facts.patterns
     yield "lines", f"{whole.lines:,} in {size(whole.bytes)}, stored in {size(whole.bytes_stored)}"
-    yield (
-        "archive",
-        (
-            f"{account.segments_read:,} of {count(account.segments, 'segment')} read,"
-            f" {account.lines_counted:,} of {count(account.lines_manifest, 'line')} counted"
-        ),
-    )
-    yield (
-        "hosts",
-        (
-            f"{whole.hosts:,} in {count(whole.partitions, 'partition')}; {facts.hosts.silent_count:,} silent,"
-            f" {facts.hosts.new_count:,} new, {facts.hosts.unusual_count:,} with an unusual volume"
-        ),
-    )
+    read = f"{account.segments_read:,} of {count(account.segments, 'segment')} read"
+    yield "archive", f"{read}, {account.lines_counted:,} of {count(account.lines_manifest, 'line')} counted"
+    there = f"{whole.hosts:,} in {count(whole.partitions, 'partition')}; {hosts.silent_count:,} silent"
+    yield "hosts", f"{there}, {hosts.new_count:,} new, {hosts.unusual_count:,} with an unusual volume"
     usual = f", usually {percent(errors.median_rate)}" if errors.median_rate is not None else ""
-    yield (
-        "errors",
-        f"{errors.errors:,} lines, {percent(errors.rate)}{usual}; risen in {count(errors.risen_count, 'log file')}",
-    )
-    yield (
-        "patterns",
-        f"{facts.patterns.distinct:,}; {facts.patterns.new_count:,} new, {facts.patterns.surging_count:,} surging",
-    )
+    risen = f"risen in {count(errors.risen_count, 'log file')}"
+    yield "errors", f"{errors.errors:,} lines, {percent(errors.rate)}{usual}; {risen}"
+    yield "patterns", f"{patterns.distinct:,}; {patterns.new_count:,} new, {patterns.surging_count:,} surging"
     if failed := next((kind for kind in facts.auth.kinds if kind.kind == "failed_password"), None):
         top = facts.auth.top_remotes[:1]
         most = f", most from {top[0].key} ({top[0].failed:,})" if top else ""
@@ -72,9 +58,8 @@ def _rows(facts: Facts) -> Iterator[tuple[str, str]]:
     if facts.web:
         shares = ", ".join(f"{row.status_class} {percent(row.share)}" for row in facts.web.statuses)
         yield "web", f"{count(facts.web.requests, 'request')}: {shares}"
-    talkers = [f"{row.host} {percent(row.share_of_bytes)}" for row in facts.hosts.largest[:3]]
-    if talkers:
-        yield "talkers", ", ".join(talkers)
+    if hosts.largest:
+        yield "talkers", ", ".join(f"{row.host} {percent(row.share_of_bytes)}" for row in hosts.largest[:3])
     if not facts.history.enough:
         yield "history", facts.history.text
 

@@ -2,29 +2,13 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from spark_analytics.metrics.statistics import median
 from spark_analytics.report import events
 from spark_analytics.report.completeness import kind_state
 from spark_analytics.report.content import BAD_LEVELS, MIN_RISE
-from spark_analytics.report.inputs import Account, PasswordSignIn, Trouble
-from spark_analytics.report.model import (
-    TROUBLES,
-    Auth,
-    Completeness,
-    Errors,
-    Finding,
-    History,
-    Hosts,
-    Judgement,
-    Patterns,
-    State,
-    Totals,
-    Verdict,
-    Volume,
-    Web,
-)
+from spark_analytics.report.inputs import Account, GonePattern, PasswordSignIn, PatternCount, Trouble
+from spark_analytics.report.model import TROUBLES, Facts, Finding, Judgement, State, Verdict
 from spark_analytics.report.number_format import clean, clock, count, listed, percent, rounded, size, times
 
 NAMED = 3
@@ -32,23 +16,6 @@ NAMED = 3
 
 SKEWED = 2.0
 """Skew of a partition from which on there is a finding."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerdictInput:
-    """The facts that the verdict is made from."""
-
-    account: Account
-    history: History
-    totals: Totals
-    completeness: Completeness
-    hosts: Hosts
-    errors: Errors
-    patterns: Patterns
-    auth: Auth
-    web: Web | None
-    volume: Volume
-
 
 SECTIONS = {
     "silent": "hosts", "new_host": "hosts", "unusual_volume": "hosts", "skew": "volume", "error_rate": "errors",
@@ -58,46 +25,45 @@ SECTIONS = {
 """The section of the page with the details of each kind of finding; of others `completeness`."""
 
 
-def verdict(given: VerdictInput) -> Verdict:
-    """State, findings and both judgements of the day, worst first."""
+def verdict(account: Account, facts: Facts) -> Verdict:
+    """State, findings and both judgements of the day, worst first, from the other `facts`."""
     order = list(State)
-    archive = [*_archive(given), *_of_silent_hosts(given)]
-    content = list(_content(given))
+    archive = [*_archive(account), *_of_silent_hosts(facts)]
+    content = list(_content(facts))
     findings = [
         dataclasses.replace(finding, of_archive=of_archive, section=SECTIONS.get(finding.kind, "completeness"))
         for of_archive, group in ((True, archive), (False, content))
         for finding in group
     ]
     findings.sort(key=lambda finding: order.index(finding.state))
-    state = min((given.completeness.state, *(f.state for f in findings)), key=order.index)
+    state = min((facts.completeness.state, *(f.state for f in findings)), key=order.index)
     return Verdict(
         state=state,
-        headline=_headline(state, given, findings),
+        headline=_headline(state, account, facts, findings),
         findings=tuple(findings),
-        complete=_complete(given, archive),
-        attention=_attention(given, content),
+        complete=_complete(account, facts, archive),
+        attention=_attention(facts, content),
     )
 
 
-def _headline(state: State, given: VerdictInput, findings: Sequence[Finding]) -> str:
-    wanting = sum(finding.state is State.ATTENTION for finding in findings)
-    calm = "nothing stands out" if given.history.enough else "the history is too short to know what is usual"
+def _headline(state: State, account: Account, facts: Facts, findings: Sequence[Finding]) -> str:
+    calm = "nothing stands out" if facts.history.enough else "the history is too short to know what is usual"
+    lost = f"{count(account.gap_bytes, 'byte')} known" if account.gap_bytes else "Something is known"
+    so_far = "Complete so far, the" if is_whole_so_far(account) else "The"
     return {
         State.DAMAGED: "The archive does not hold what its manifests list",
-        State.GAPS: f"{count(given.account.gap_bytes, 'byte')} known to be lost"
-        if given.account.gap_bytes
-        else "Something is known to be lost",
-        State.DOUBLED: f"The totals count {_doubled(given.account)} twice",
-        State.OPEN: "Complete so far, the day is not closed yet"
-        if is_whole_so_far(given.account)
-        else "The day is not closed yet",
-        State.ATTENTION: f"Everything is there; {_worth_checking(wanting)}",
+        State.GAPS: f"{lost} to be lost",
+        State.DOUBLED: f"The totals count {_doubled(account)} twice",
+        State.OPEN: f"{so_far} day is not closed yet",
+        State.ATTENTION: f"Everything is there; {_worth_checking(findings)}",
         State.COMPLETE: f"Every line that was listed was counted; {calm}",
     }[state]
 
 
-def _worth_checking(number: int) -> str:
-    return f"{count(number, 'thing')} {'is' if number == 1 else 'are'} worth checking"
+def _worth_checking(findings: Sequence[Finding]) -> str:
+    """The number of findings that need attention, as a sentence; empty without one."""
+    number = sum(finding.state is State.ATTENTION for finding in findings)
+    return f"{count(number, 'thing')} {'is' if number == 1 else 'are'} worth checking" if number else ""
 
 
 def is_whole_so_far(account: Account) -> bool:
@@ -116,40 +82,45 @@ _WORDS = {
 }
 
 
-def _complete(given: VerdictInput, findings: Sequence[Finding]) -> Judgement:
-    account, state = given.account, given.completeness.state
+def _complete(account: Account, facts: Facts, findings: Sequence[Finding]) -> Judgement:
+    state, lines, silent = facts.completeness.state, account.lines_counted, facts.hosts.silent_count
+    word = _WORDS[state]
     if state is State.OPEN and is_whole_so_far(account):
-        lines = count(account.lines_counted, "line")
-        text = f"All {lines} sealed so far are counted; the day is not closed, so more may follow"
-        return Judgement(state=State.OPEN, word="complete so far", text=text)
-    if state is State.OPEN:
+        word = "complete so far"
+        text = f"All {count(lines, 'line')} sealed so far are counted; the day is not closed, so more may follow"
+    elif state is State.OPEN:
         text = "The day is not closed, and not all of it is sealed and counted"
-        return Judgement(state=state, word=_WORDS[state], text=text)
-    if state is not State.COMPLETE:
-        return Judgement(state=state, word=_WORDS[state], text=_headline(state, given, findings))
-    lines = count(account.lines_counted, "listed line")
-    whole = f"The {lines} is" if account.lines_counted == 1 else f"All {lines} are"
-    text = f"{whole} counted: no byte is missing, none is there twice"
-    silent = given.hosts.silent_count
-    if silent:
-        text += f"; {count(silent, 'host')} that usually {'writes was' if silent == 1 else 'write were'} silent"
-    worst = State.ATTENTION if any(finding.state is State.ATTENTION for finding in findings) else State.COMPLETE
-    return Judgement(state=worst, word=_WORDS[worst] if silent else "complete", text=text)
+    elif state is not State.COMPLETE:
+        text = _headline(state, account, facts, findings)
+    else:
+        whole = f"{'The' if lines == 1 else 'All'} {count(lines, 'listed line')} {'is' if lines == 1 else 'are'}"
+        text = f"{whole} counted: no byte is missing, none is there twice"
+        if silent:
+            text += f"; {count(silent, 'host')} that usually {'writes was' if silent == 1 else 'write were'} silent"
+        if any(finding.state is State.ATTENTION for finding in findings):
+            state = State.ATTENTION
+            word = _WORDS[state] if silent else word
+    return Judgement(state=state, word=word, text=text)
 
 
-def _attention(given: VerdictInput, findings: Sequence[Finding]) -> Judgement:
-    wanting = sum(finding.state is State.ATTENTION for finding in findings)
-    if wanting:
-        return Judgement(state=State.ATTENTION, word="yes", text=_worth_checking(wanting))
-    if given.history.enough:
-        days = count(len(given.history.days), "day")
-        return Judgement(state=State.COMPLETE, word="no", text=f"Nothing stands out against the {days} before")
+def _attention(facts: Facts, findings: Sequence[Finding]) -> Judgement:
+    if found := _worth_checking(findings):
+        return Judgement(state=State.ATTENTION, word="yes", text=found)
     text = "Nothing stands out by itself; there are too few days to compare with"
+    if facts.history.enough:
+        text = f"Nothing stands out against the {count(len(facts.history.days), 'day')} before"
     return Judgement(state=State.COMPLETE, word="no", text=text)
 
 
 def _doubled(account: Account) -> str:
     return f"{count(account.doubled_bytes, 'byte')} and {count(account.doubled_lines, 'line')}"
+
+
+def _naming(kind: str, state: State, text: str, number: int, examples: Sequence[tuple[str, str]]) -> Finding:
+    """A finding about `number` things whose sentence ends with the first of them: (shown text, name)."""
+    shown = listed([example for example, _ in examples], number)
+    names = tuple(name for _, name in examples)
+    return Finding(kind=kind, state=state, text=f"{text}: {shown}" if shown else text, names=names)
 
 
 # -- the archive --------------------------------------------------------------------------------------------------
@@ -166,49 +137,40 @@ _TEXTS = {
 }
 
 
-def _archive(given: VerdictInput) -> Iterator[Finding]:
-    account = given.account
+def _archive(account: Account) -> Iterator[Finding]:
     for kind in (*TROUBLES, *sorted(account.trouble_counts.keys() - TROUBLES.keys())):
         if number := account.trouble_counts.get(kind, 0):
-            rows = [trouble for trouble in account.troubles if trouble.kind == kind]
+            rows = [trouble for trouble in account.troubles if trouble.kind == kind][:NAMED]
             noun, text = _TEXTS.get(kind, ("trouble", f"of kind {kind}"))
-            yield _finding(kind, kind_state(kind, account), f"{count(number, noun)} {text}", rows, number)
+            examples = [(_described(row), row.path or row.file) for row in rows]
+            yield _naming(kind, kind_state(kind, account), f"{count(number, noun)} {text}", number, examples)
     if account.doubled_bytes:
         text = f"all totals count {_doubled(account)} twice until you run fshipper audit --repair-duplicates"
         yield Finding(kind="repair", state=State.DOUBLED, text=text)
     yield from _notes(account)
 
 
-def _finding(kind: str, state: State, text: str, rows: Sequence[Trouble], number: int) -> Finding:
-    examples = [_described(row) for row in rows[:NAMED]]
-    sentence = f"{text}: {listed(examples, number)}" if examples else text
-    return Finding(kind=kind, state=state, text=sentence, names=tuple(row.path or row.file for row in rows[:NAMED]))
-
-
 def _described(row: Trouble) -> str:
     """The description of one trouble."""
     # The day is in the report's title and the partition on its page: host and segment are enough.
     where = clean(row.path.rpartition("host=")[2] or f"{row.host} {row.file}")
-    if row.kind in {"gap", "offset_gap", "doubled"}:
-        detail = f"{clean(row.host)} {clean(row.file)}"
-        return f"{detail} ({clean(row.detail, 120)})" if row.detail else detail
     if row.kind in {"missing", "truncated", "differs"}:
         listing = f"{count(row.lines_manifest, 'line')} and {count(row.bytes_manifest, 'byte')} listed"
         return f"{where} (its log file: {listing}, {row.lines_counted:,} and {row.bytes_counted:,} counted)"
+    if row.kind in {"gap", "offset_gap", "doubled"}:
+        where = f"{clean(row.host)} {clean(row.file)}"
     return f"{where} ({clean(row.detail, 120)})" if row.detail else where
 
 
 def _notes(account: Account) -> Iterator[Finding]:
-    collectors = [clean(name, 80) for name in account.open_collectors[:NAMED]]
-    number = len(account.open_collectors)
-    if number:
-        have = "has" if number == 1 else "have"
-        text = f"{count(number, 'collector')} {have} not closed the day: {listed(collectors, number)}"
-        yield Finding(kind="open_collector", state=State.OPEN, text=text, names=account.open_collectors[:NAMED])
+    if number := len(account.open_collectors):
+        text = f"{count(number, 'collector')} {'has' if number == 1 else 'have'} not closed the day"
+        examples = [(clean(name, 80), name) for name in account.open_collectors[:NAMED]]
+        yield _naming("open_collector", State.OPEN, text, number, examples)
     if number := len(account.removed_hosts):
-        removed = [clean(name, 80) for name in account.removed_hosts[:NAMED]]
-        text = f"retention removed the day of {count(number, 'host')}, which no total counts: {listed(removed, number)}"
-        yield Finding(kind="removed_host", state=State.ATTENTION, text=text, names=account.removed_hosts[:NAMED])
+        text = f"retention removed the day of {count(number, 'host')}, which no total counts"
+        examples = [(clean(name, 80), name) for name in account.removed_hosts[:NAMED]]
+        yield _naming("removed_host", State.ATTENTION, text, number, examples)
     open_size = size(account.open_bytes)
     rows = (
         ("open_file", State.OPEN, account.open_files, "file", f"still open with {open_size}, not counted here"),
@@ -225,100 +187,90 @@ def _notes(account: Account) -> Iterator[Finding]:
 # -- line content -------------------------------------------------------------------------------------------------
 
 
-def _content(given: VerdictInput) -> Iterator[Finding]:
-    if not given.totals.lines:
+def _content(facts: Facts) -> Iterator[Finding]:
+    if not facts.totals.lines:
         yield Finding(kind="empty", state=State.ATTENTION, text="not one line was archived on this day")
-    yield from _of_auth(given)
-    yield from _of_hosts(given)
-    yield from _of_patterns(given)
-    yield from _of_errors(given)
-    yield from _of_web(given)
+    yield from _of_auth(facts)
+    yield from _of_hosts(facts)
+    yield from _of_patterns(facts)
+    yield from _of_errors(facts)
+    yield from _of_web(facts)
 
 
-def _of_silent_hosts(given: VerdictInput) -> Iterator[Finding]:
-    hosts = given.hosts
-    if hosts.silent_count:
-        named = [
-            f"{clean(h.host, 80)} (since {clock(h.last_arrival)})" if h.last_arrival else clean(h.host, 80)
-            for h in hosts.silent[:NAMED]
+def _of_silent_hosts(facts: Facts) -> Iterator[Finding]:
+    if number := facts.hosts.silent_count:
+        examples = [
+            (clean(one.host, 80) + (f" (since {clock(one.last_arrival)})" if one.last_arrival else ""), one.host)
+            for one in facts.hosts.silent[:NAMED]
         ]
-        text = f"{count(hosts.silent_count, 'host')} silent: {listed(named, hosts.silent_count)}"
-        yield Finding(
-            kind="silent", state=State.ATTENTION, text=text, names=tuple(h.host for h in hosts.silent[:NAMED])
-        )
+        yield _naming("silent", State.ATTENTION, f"{count(number, 'host')} silent", number, examples)
 
 
-def _of_hosts(given: VerdictInput) -> Iterator[Finding]:
-    hosts = given.hosts
-    if hosts.new_count and given.history.enough:
-        named = [clean(host.host, 80) for host in hosts.new[:NAMED]]
-        text = f"{count(hosts.new_count, 'host')} not seen before: {listed(named, hosts.new_count)}"
-        yield Finding(kind="new_host", state=State.COMPLETE, text=text, names=tuple(h.host for h in hosts.new[:NAMED]))
-    if hosts.unusual_count:
-        named = [f"{clean(host.host, 80)} ({times(host.factor)})" for host in hosts.unusual[:NAMED]]
-        text = f"{count(hosts.unusual_count, 'host')} far from the usual volume: {listed(named, hosts.unusual_count)}"
-        names = tuple(host.host for host in hosts.unusual[:NAMED])
-        yield Finding(kind="unusual_volume", state=State.COMPLETE, text=text, names=names)
-    if given.volume.partition_skew >= SKEWED:
-        largest = max(given.volume.partitions, key=lambda day: day.bytes)
+def _of_hosts(facts: Facts) -> Iterator[Finding]:
+    hosts, volume = facts.hosts, facts.volume
+    if (number := hosts.new_count) and facts.history.enough:
+        examples = [(clean(one.host, 80), one.host) for one in hosts.new[:NAMED]]
+        yield _naming("new_host", State.COMPLETE, f"{count(number, 'host')} not seen before", number, examples)
+    if number := hosts.unusual_count:
+        text = f"{count(number, 'host')} far from the usual volume"
+        examples = [(f"{clean(one.host, 80)} ({times(one.factor)})", one.host) for one in hosts.unusual[:NAMED]]
+        yield _naming("unusual_volume", State.COMPLETE, text, number, examples)
+    if volume.partition_skew >= SKEWED:
+        largest = max(volume.partitions, key=lambda day: day.bytes)
         text = f"partition {largest.partition} has {times(largest.skew)} its even share of the bytes"
         yield Finding(kind="skew", state=State.COMPLETE, text=text, names=(str(largest.partition),))
 
 
-def _of_errors(given: VerdictInput) -> Iterator[Finding]:
-    errors = given.errors
-    if not errors.risen_count:
-        return
-    named = [
-        f"{clean(r.host, 80)} {clean(r.file, 80)} ({percent(r.rate)}, usually {percent(r.median_rate)})"
-        for r in errors.risen[:NAMED]
-    ]
-    found = listed(named, errors.risen_count)
-    text = f"error rate above all days before in {count(errors.risen_count, 'log file')}: {found}"
-    names = tuple(f"{r.host} {r.file}" for r in errors.risen[:NAMED])
-    yield Finding(kind="error_rate", state=State.ATTENTION, text=text, names=names)
+def _of_errors(facts: Facts) -> Iterator[Finding]:
+    if number := facts.errors.risen_count:
+        examples = [
+            (
+                f"{clean(r.host, 80)} {clean(r.file, 80)} ({percent(r.rate)}, usually {percent(r.median_rate)})",
+                f"{r.host} {r.file}",
+            )
+            for r in facts.errors.risen[:NAMED]
+        ]
+        text = f"error rate above all days before in {count(number, 'log file')}"
+        yield _naming("error_rate", State.ATTENTION, text, number, examples)
 
 
-def _of_patterns(given: VerdictInput) -> Iterator[Finding]:
-    patterns = given.patterns
+def _of_patterns(facts: Facts) -> Iterator[Finding]:
+    patterns = facts.patterns
     for event in patterns.events:
         example = f"“{clean(event.example or event.template, 100)}”"
         text = f"{events.NAMES.get(event.kind, event.kind)}: {count(event.lines, 'line')}, {example}"
         yield Finding(kind="event", state=State.ATTENTION, text=text, names=(event.kind,))
-    if not given.history.enough:  # on the first days every pattern is new
+    if not facts.history.enough:  # on the first days every pattern is new
         return
-    kinds = (
-        ("new_pattern", "new", patterns.new_bad_count, patterns.new),
-        ("surging_pattern", "surging", patterns.surging_bad_count, patterns.surging),
-    )
-    for kind, word, number, rows in kinds:
-        bad = [row for row in rows if row.level in BAD_LEVELS]
+    for word, number, rows in (
+        ("new", patterns.new_bad_count, patterns.new),
+        ("surging", patterns.surging_bad_count, patterns.surging),
+    ):
         if number:
+            bad = [row for row in rows if row.level in BAD_LEVELS]
             example = f": “{clean(bad[0].template, 100)}”, {count(bad[0].lines, 'line')}" if bad else ""
-            names = tuple(row.pattern_id for row in bad[:NAMED])
-            text = f"{count(number, f'{word} error or warning pattern')}{example}"
-            yield Finding(kind=kind, state=State.ATTENTION, text=text, names=names)
+            yield _of_pattern(f"{word}_pattern", f"{count(number, f'{word} error or warning pattern')}{example}", bad)
     if patterns.back:
-        one, number = patterns.back[0], patterns.back_count
-        text = f"{count(number, 'pattern')} back: “{clean(one.template, 100)}”, last seen on {one.last_seen}"
-        names = tuple(row.pattern_id for row in patterns.back[:NAMED])
-        yield Finding(kind="back_pattern", state=State.ATTENTION, text=text, names=names)
+        one = patterns.back[0]
+        text = f"{count(patterns.back_count, 'pattern')} back: “{clean(one.template, 100)}”"
+        yield _of_pattern("back_pattern", f"{text}, last seen on {one.last_seen}", patterns.back)
     if patterns.gone:
-        lost, number = patterns.gone[0], patterns.gone_count
-        usual = rounded(lost.median_lines)
-        text = f"{count(number, 'pattern')} gone: “{clean(lost.template, 100)}”, usually {usual} lines"
-        names = tuple(row.pattern_id for row in patterns.gone[:NAMED])
-        yield Finding(kind="gone_pattern", state=State.ATTENTION, text=text, names=names)
+        lost = patterns.gone[0]
+        text = f"{count(patterns.gone_count, 'pattern')} gone: “{clean(lost.template, 100)}”"
+        yield _of_pattern("gone_pattern", f"{text}, usually {rounded(lost.median_lines)} lines", patterns.gone)
 
 
-def _of_auth(given: VerdictInput) -> Iterator[Finding]:
-    auth = given.auth
-    if auth.after_failures_count:
-        named = [sign_in_text(entry) for entry in auth.after_failures[:NAMED]]
-        number = auth.after_failures_count
-        text = f"{count(number, 'password')} accepted after failures: {listed(named, number)}"
-        names = tuple(entry.remote for entry in auth.after_failures[:NAMED])
-        yield Finding(kind="sign_in", state=State.ATTENTION, text=text, names=names)
+def _of_pattern(kind: str, text: str, rows: Sequence[PatternCount | GonePattern]) -> Finding:
+    names = tuple(row.pattern_id for row in rows[:NAMED])
+    return Finding(kind=kind, state=State.ATTENTION, text=text, names=names)
+
+
+def _of_auth(facts: Facts) -> Iterator[Finding]:
+    auth = facts.auth
+    if number := auth.after_failures_count:
+        examples = [(sign_in_text(entry), entry.remote) for entry in auth.after_failures[:NAMED]]
+        text = f"{count(number, 'password')} accepted after failures"
+        yield _naming("sign_in", State.ATTENTION, text, number, examples)
     risen = [change for change in auth.kinds if change.risen]
     if risen:
         named = [f"{row.kind.replace('_', ' ')} {row.times:,} (usually {rounded(row.median)})" for row in risen]
@@ -334,19 +286,16 @@ def sign_in_text(entry: PasswordSignIn) -> str:
     return f"{who} at {clock(entry.at or entry.last)} ({failed} of this user and address, {when})"
 
 
-def _of_web(given: VerdictInput) -> Iterator[Finding]:
-    if given.web is None:
+def _of_web(facts: Facts) -> Iterator[Finding]:
+    if facts.web is None:
         return
-    failing = next((row for row in given.web.statuses if row.status_class == "5xx"), None)
+    statuses = facts.web.statuses
+    failing = next((row for row in statuses if row.status_class == "5xx"), None)
     if failing is None or failing.median is None or failing.requests < 20:  # noqa: PLR2004
         return
-    usual = _shares(given.web, failing.before)
+    whole = [sum(row.before[day] for row in statuses) for day in range(len(failing.before))]
+    usual = [part / total for part, total in zip(failing.before, whole, strict=True) if total]
     middle = median(usual) or 0.0
     if failing.share >= MIN_RISE * middle and failing.share > max(usual, default=0.0):
         text = f"{percent(failing.share)} of the web requests failed (5xx), usually {percent(middle)}"
         yield Finding(kind="web_errors", state=State.ATTENTION, text=text, names=("5xx",))
-
-
-def _shares(web: Web, failing: Sequence[int]) -> list[float]:
-    whole = [sum(row.before[day] for row in web.statuses) for day in range(len(failing))]
-    return [part / total for part, total in zip(failing, whole, strict=True) if total]

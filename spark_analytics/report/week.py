@@ -6,11 +6,12 @@ It is a page, text and JSON next to the days, and the list of days links it.
 import dataclasses
 import datetime as dt
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spark_analytics.metrics.sign_ins import FAILED
 from spark_analytics.report import html as day_html
 from spark_analytics.report import publish as day_publish
 from spark_analytics.report.number_format import clean, size
@@ -23,6 +24,7 @@ TOP = 20
 DAYS = 7
 GONE_DAYS = 5
 """Days of the week before on which a pattern or a host must have had lines, so that none this week is worth a line."""
+TOTALS = ("lines", "bytes", "errors", "failed_passwords", "missing_bytes")
 _BAD = ("fatal", "error", "warn")
 
 Rows = list[dict[str, Any]]
@@ -115,13 +117,11 @@ class _Loaded:
             for row in rows:
                 yield self.dates.index(date), row
 
-    def by_day(
-        self, table: str, key: str, value: str, *, only: Mapping[str, str] | None = None
-    ) -> dict[str, list[int]]:
-        """Sums of `value` by `key` and day, of rows that have the values of `only`."""
+    def by_day(self, table: str, key: str, value: str, kind: str | None = None) -> dict[str, list[int]]:
+        """Sums of `value` by `key` and day, of all rows or of those of one `kind`."""
         found: dict[str, list[int]] = defaultdict(lambda: [0] * DAYS)
         for day, row in self.rows(table):
-            if all(row.get(name) == wanted for name, wanted in (only or {}).items()):
+            if kind is None or row["kind"] == kind:
                 found[str(row[key])][day] += row[value] or 0
         return found
 
@@ -153,13 +153,16 @@ def week_facts(tables: Tables, week: str) -> WeekFacts | None:
         return None
     compared = len(before.tables["runs"]) == len(now.tables["runs"])
     lines, lines_before = now.by_day("host_daily", "host", "lines"), before.by_day("host_daily", "host", "lines")
-    failed = {"kind": "failed_password"}
-    remotes = now.by_day("auth_daily", "remote", "attempts", only=failed)
-    remotes_before = before.by_day("auth_daily", "remote", "attempts", only=failed)
-    registry = _registry(tables, [*before.tables["runs"], *now.tables["runs"]])
+    remotes = now.by_day("auth_daily", "remote", "attempts", FAILED)
+    remotes_before = before.by_day("auth_daily", "remote", "attempts", FAILED)
+    last_day = list(now.tables["runs"])[-1]
+    registry = {row["pattern_id"]: row["template"] for row in _read(tables, "patterns", last_day)}
     patterns, patterns_before = _patterns(now, registry), _patterns(before, registry)
-    new = _new(now, patterns)
+    new_rows = (row for _, row in now.rows("pattern_daily") if row["is_new"])
+    new_keys = dict.fromkeys((row["pattern_id"], row["level"]) for row in new_rows)
+    new = [patterns[key] for key in new_keys if key in patterns]
     days = tuple(_day(now, date) for date in now.tables["runs"])
+    days_before = [_day(before, date) for date in before.tables["runs"]] if compared else None
     active = {host for host, counts in lines.items() if any(counts)}
     return WeekFacts(
         week=week,
@@ -167,7 +170,7 @@ def week_facts(tables: Tables, week: str) -> WeekFacts | None:
         last=now.dates[-1],
         days=days,
         days_before=len(before.tables["runs"]),
-        totals=tuple(_totals(now, days, [_day(before, d) for d in before.tables["runs"]], compared=compared)),
+        totals=tuple(_total(name, now, days, days_before) for name in TOTALS),
         hosts=_top(lines, lines_before, compared=compared),
         host_count=len(active),
         gone_hosts=tuple(sorted(h for h, c in lines_before.items() if _is_frequent(c) and h not in active)[:TOP]),
@@ -187,7 +190,7 @@ def _day(loaded: _Loaded, date: str) -> WeekDay:
     run = loaded.tables["runs"][date][0]
     hosts, audit = loaded.tables["host_daily"][date], loaded.tables["audit"][date]
     new = {row["pattern_id"] for row in loaded.tables["pattern_daily"][date] if row["is_new"] and row["level"] in _BAD}
-    failed = [row for row in loaded.tables["auth_daily"][date] if row["kind"] == "failed_password"]
+    failed = [row for row in loaded.tables["auth_daily"][date] if row["kind"] == FAILED]
     return WeekDay(
         date=date,
         state=run["status"],
@@ -201,11 +204,10 @@ def _day(loaded: _Loaded, date: str) -> WeekDay:
     )
 
 
-def _totals(now: _Loaded, days: Sequence[WeekDay], before: Sequence[WeekDay], *, compared: bool) -> Iterator[Change]:
-    for name in ("lines", "bytes", "errors", "failed_passwords", "missing_bytes"):
-        by_date = {day.date: getattr(day, name) for day in days}
-        counts = tuple(by_date.get(date, 0) for date in now.dates)
-        yield Change(name, sum(counts), sum(getattr(day, name) for day in before) if compared else None, counts)
+def _total(name: str, now: _Loaded, days: Sequence[WeekDay], before: Sequence[WeekDay] | None) -> Change:
+    by_date = {day.date: getattr(day, name) for day in days}
+    counts = tuple(by_date.get(date, 0) for date in now.dates)
+    return Change(name, sum(counts), None if before is None else sum(getattr(day, name) for day in before), counts)
 
 
 def _top(
@@ -219,10 +221,6 @@ def _top(
     )
 
 
-def _registry(tables: Tables, dates: Sequence[str]) -> dict[str, str]:
-    return {row["pattern_id"]: row["template"] for row in _read(tables, "patterns", dates[-1])}
-
-
 def _patterns(loaded: _Loaded, registry: Mapping[str, str]) -> dict[tuple[str, str], WeekPattern]:
     counts: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * DAYS)
     for day, row in loaded.rows("pattern_daily"):
@@ -234,11 +232,6 @@ def _patterns(loaded: _Loaded, registry: Mapping[str, str]) -> dict[tuple[str, s
     }
 
 
-def _new(loaded: _Loaded, patterns: Mapping[tuple[str, str], WeekPattern]) -> list[WeekPattern]:
-    keys = Counter((row["pattern_id"], row["level"]) for _, row in loaded.rows("pattern_daily") if row["is_new"])
-    return [patterns[key] for key in keys if key in patterns]
-
-
 def _most(found: Iterable[WeekPattern]) -> tuple[WeekPattern, ...]:
     return tuple(sorted(found, key=lambda pattern: (-pattern.lines, pattern.pattern_id))[:TOP])
 
@@ -247,14 +240,6 @@ def _most(found: Iterable[WeekPattern]) -> tuple[WeekPattern, ...]:
 
 VERSION = 1
 """Of `week-*.json`: increased when a name is removed or changes its meaning."""
-
-LABELS = {
-    "lines": "lines",
-    "bytes": "bytes",
-    "errors": "errors",
-    "failed_passwords": "failed passwords",
-    "missing_bytes": "missing bytes",
-}
 
 
 def publish(out: Location, facts: WeekFacts) -> Location:
@@ -269,8 +254,7 @@ def publish(out: Location, facts: WeekFacts) -> Location:
 
 def as_json(facts: WeekFacts) -> str:
     """The facts under their own names."""
-    fields: dict[str, Any] = {"v": VERSION, **dataclasses.asdict(facts)}
-    return json.dumps(fields, separators=(",", ":")) + "\n"
+    return json.dumps({"v": VERSION, **dataclasses.asdict(facts)}, separators=(",", ":")) + "\n"
 
 
 def change_of(change: Change) -> str:
@@ -291,7 +275,7 @@ def as_text(facts: WeekFacts) -> str:
     lines = [f"fshipper report for week {facts.week}, {facts.first} to {facts.last}: {len(facts.days)} of 7 days", ""]
     for change in facts.totals:
         compared = f", {change_of(change)} against the week before" if change_of(change) else ""
-        lines.append(f"  {LABELS[change.name]:<18}{_number(change)}{compared}")
+        lines.append(f"  {change.name.replace('_', ' '):<18}{_number(change)}{compared}")
     lines.append("")
     lines += [
         f"  {day.date}  {day.state:<9} {day.lines:>14,} lines {day.errors:>10,} errors {day.hosts:>6,} hosts"
@@ -308,14 +292,7 @@ def as_text(facts: WeekFacts) -> str:
 
 def as_html(facts: WeekFacts) -> str:
     """The page: without script, and nothing is loaded."""
-    environment = day_html.environment_of(
-        {
-            "clean": clean,
-            "size": size,
-            "grouped": "{:,}".format,
-            "change": change_of,
-            "number": _number,
-        }
-    )
     css, digest = day_html.text_and_hash("week.css")
-    return environment.get_template("week.html").render(f=facts, labels=LABELS, css=css, csp=day_html.policy(digest))
+    return day_html.page(
+        "week.html", f=facts, css=css, csp=day_html.policy(digest), change_of=change_of, number_of=_number
+    )

@@ -1,10 +1,12 @@
 """A fleet's day as evidence: hosts of all sizes, a week before, and the incidents that readers expect."""
 
 import dataclasses
+import datetime as dt
 import math
 import random
 
 from spark_analytics.report import inputs as ev
+from spark_analytics.tables.day_tables import HourCell, WebHourCount
 
 DATE = "2026-11-20"
 BEFORE = tuple(f"2026-11-{day}" for day in range(13, 20))
@@ -42,7 +44,7 @@ def a_day(hosts=200, partitions=8, seed=1, before=BEFORE, **other) -> ev.Evidenc
         files=tuple(_file(chance, row, len(before), risen=place < 4) for place, row in enumerate(living[:400])),
         hours=tuple(_hours(chance, living, partitions)),
         host_hours=tuple(
-            ev.HostHour(host=row.host, hour=hour, on_day=True, lines=_in_hour(chance, row.lines, hour))
+            HourCell(row.partition, row.host, _at(hour), "info", _in_hour(chance, row.lines, hour))
             for row in largest
             for hour in range(24)
         ),
@@ -62,6 +64,10 @@ def a_day(hosts=200, partitions=8, seed=1, before=BEFORE, **other) -> ev.Evidenc
         web_sums=ev.WebSums(clients=1753, latency_p50_ms=35.0, latency_p95_ms=412.0, latency_p99_ms=2210.0),
     )
     return dataclasses.replace(made, **other)
+
+
+def _at(hour):
+    return dt.datetime.fromisoformat(f"{DATE}T{hour:02}:00Z")
 
 
 def a_run(**other) -> ev.Run:
@@ -258,7 +264,7 @@ def _auth_tops(chance):
 def _web_hours(chance):
     for status, share in (("2xx", 9126), ("3xx", 609), ("4xx", 215), ("5xx", 43)):
         for hour, requests in enumerate(_per_hour(share)):
-            yield ev.WebHour(hour=hour, on_day=True, status_class=status, requests=requests, bytes=requests * 27_000)
+            yield WebHourCount(_at(hour), status, requests, requests * 27_000)
 
 
 def _web_tops(chance):

@@ -48,7 +48,7 @@ def hostile_day(hosts=30, longer=1):
             closed=False,
         ),
         files=tuple(dataclasses.replace(row, host=bad, file=bad) for row in day.files),
-        host_hours=tuple(dataclasses.replace(row, host=bad) for row in day.host_hours),
+        host_hours=tuple(cell._replace(host=bad) for cell in day.host_hours),
         patterns=tuple(
             dataclasses.replace(row, template=bad, example=bad + "!", file=bad, is_new=place % 2 == 0)
             for place, row in enumerate(day.patterns * 4)

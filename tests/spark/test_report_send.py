@@ -27,8 +27,9 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
 from test_report_facts import a_host, facts_of
 
-from spark_analytics.delivery import ledger, message, targets, transport
-from spark_analytics.delivery.ledger import Delivered, Event
+from spark_analytics.delivery import message, targets, transport
+from spark_analytics.delivery import send as sending
+from spark_analytics.delivery.send import Delivered, Event
 from spark_analytics.report import json_export
 
 DATE = "2026-11-20"
@@ -499,20 +500,20 @@ def test_quoted_log_text_of_a_finding_is_cut_off():
 
 
 def test_a_torn_record_damages_no_other(tmp_path):
-    path = tmp_path / ledger.NAME
+    path = tmp_path / sending.LEDGER
     one, other = Delivered("2026-11-20", "f", "a"), Delivered("2026-11-21", "f", "a")
-    with ledger.opened(path) as book:
+    with sending.opened(path) as book:
         book.note(one, Event.SENT, "v")
     with path.open("ab") as file:
         file.write(b'{"v": 1, "date": "2026-1')
-    with ledger.opened(path) as book:
+    with sending.opened(path) as book:
         book.note(other, Event.SENT, "v")
-    with ledger.opened(path) as book:
-        assert (book.state(one), book.state(other)) == (Event.SENT, Event.SENT)
+    with sending.opened(path) as book:
+        assert (book.states[one], book.states[other]) == (Event.SENT, Event.SENT)
 
 
 def test_only_one_process_sends_at_a_time(reports):
-    with smtp(Receiver()) as port, ledger.opened(reports / ledger.NAME):
+    with smtp(Receiver()) as port, sending.opened(reports / sending.LEDGER):
         done = send(reports, mail_settings(reports, port))
     assert done.returncode == 69
     assert "is running" in done.stderr
@@ -521,4 +522,4 @@ def test_only_one_process_sends_at_a_time(reports):
 def test_without_targets_nothing_is_sent(reports):
     done = send(reports, settings(reports, "# nothing yet\n"))
     assert done.returncode == 0
-    assert not (reports / ledger.NAME).exists()
+    assert not (reports / sending.LEDGER).exists()
