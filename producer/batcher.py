@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from functools import partial
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from producer.model import Destination, Entry, Piece
 from producer.transform.edits import NO_EDITS, Edits, Text
@@ -114,43 +114,29 @@ def in_order(
 ) -> list[Made]:
     """Apply a function to each thing by two threads: `mine` in this one, `other` in `second`; results in order.
 
-    A thread that is free takes the next thing. When this returns or raises, both threads are done. Raises what any of
-    the three raised.
+    A thread that is free takes the next thing. Both are done when this returns, or raises what any of the three raised.
     """
-    line: _Line[Thing, Made] = _Line(things)
-    helping = second.submit(line.work, other)
+    line, numbers, taking = iter(things), itertools.count(), threading.Lock()
+    made: dict[int, Made] = {}
+
+    def work(make: Callable[[Thing], Made]) -> None:
+        while True:
+            with taking:
+                try:
+                    thing = next(line)
+                except StopIteration:
+                    return
+                number = next(numbers)
+            made[number] = make(thing)
+            del thing  # its memory is used for the next one
+
+    helping = second.submit(work, other)
     try:
-        line.work(mine)
+        work(mine)
     finally:
         wait([helping])
     helping.result()
-    return line.made
-
-
-class _Line(Generic[Thing, Made]):
-    """Things to work on, and their results."""
-
-    def __init__(self, things: Iterable[Thing]) -> None:
-        self._things = iter(things)
-        self._numbers = itertools.count()
-        self._taking = threading.Lock()
-        self._made: dict[int, Made] = {}
-
-    @property
-    def made(self) -> list[Made]:
-        return [self._made[number] for number in range(len(self._made))]
-
-    def work(self, make: Callable[[Thing], Made]) -> None:
-        """Take one thing after another until there is none."""
-        while True:
-            with self._taking:
-                try:
-                    thing = next(self._things)
-                except StopIteration:
-                    return
-                number = next(self._numbers)
-            self._made[number] = make(thing)
-            del thing  # its memory is used for the next one
+    return [made[number] for number in range(len(made))]
 
 
 # -- batches -----------------------------------------------------------------------------------------------------------
@@ -203,12 +189,18 @@ Batch = list[Entry]
 class Batcher:
     """The batches that are being read or ready, oldest first. Owned by the pipeline.
 
-    A thread of its own reads and encodes one batch at a time. A second thread helps while there is much to compress
-    and a core is free.
+    A thread of its own reads and encodes one batch at a time, within the rate limit. A second thread helps while there
+    is much to compress and a core is free.
     """
 
-    def __init__(self, reader: "BatchReader") -> None:
-        self._batch_reader = reader
+    def __init__(
+        self, pieces: Callable[[int], Iterable[Piece]], put_back: Callable[[OverBudget], None], encoder: "Encoder",
+        limit: RateLimit,
+    ) -> None:  # fmt: skip
+        self._pieces = pieces
+        self._put_back = put_back
+        self._encoder = encoder
+        self.limit = limit
         self._spare = Spare()
         self._begun: deque[asyncio.Future[Batch]] = deque()
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="reader")
@@ -217,20 +209,15 @@ class Batcher:
     def __len__(self) -> int:
         return len(self._begun)
 
-    @property
-    def has_budget(self) -> bool:
-        """Whether the rate limit allows to read now."""
-        return self._batch_reader.limit.budget(1) > 0
-
-    @property
-    def budget_at(self) -> float:
-        """Monotonic time at which the rate limit allows to read."""
-        return self._batch_reader.limit.ready_at
-
     def begin(self, *, is_busy: bool = False) -> None:
         """Read one more batch after those that are begun; `is_busy`: the last one was full."""
         second = self._second if is_busy and self._spare.is_there() else None
-        self._begun.append(asyncio.get_running_loop().run_in_executor(self._reader, self._batch_reader.read, second))
+        self._begun.append(asyncio.get_running_loop().run_in_executor(self._reader, self._read, second))
+
+    def _read(self, second: Executor | None) -> Batch:
+        batch = self._encoder.entries(self._pieces(self.limit.budget(BATCH_BYTES)), second, self._put_back)
+        self.limit.spend(sum(entry.piece.span.length for entry in batch))
+        return batch
 
     async def next(self) -> Batch:
         """The oldest batch, as soon as it is ready; there must be one. Raises what reading it raised."""
@@ -282,8 +269,9 @@ class Encoder:
             if second is None:
                 return list(map(mine, pieces))
             return in_order(pieces, mine, partial(self._entry, self._second_compressor, read_at), second)
-        loads = _together(list(self._edited(pieces, put_back)))
-        _count(loads)
+        loads = _together(self._edited(pieces, put_back))
+        if edits := [edit for load in loads if load.text for edit in load.text.edits]:
+            events.text_edited(filtered=filtered_bytes(edits), edits=sum(1 for edit in edits if edit.given))
         return [self._entry(self._compressor, read_at, load.piece, load.text) for load in loads]
 
     def _edited(self, pieces: Iterable[Piece], put_back: Callable[[OverBudget], None] | None) -> Iterator[_EditedPiece]:
@@ -327,26 +315,7 @@ class Encoder:
         return octets if len(octets) <= self._edits.map_bytes else b""
 
 
-class BatchReader:
-    """Reads pieces within the rate limit, and encodes them. Owned by the batcher, called in its thread."""
-
-    def __init__(
-        self, pieces: Callable[[int], Iterable[Piece]], put_back: Callable[[OverBudget], None], encoder: Encoder,
-        limit: RateLimit,
-    ) -> None:  # fmt: skip
-        self._pieces = pieces
-        self._put_back = put_back
-        self._encoder = encoder
-        self.limit = limit
-
-    def read(self, second: Executor | None) -> Batch:
-        """The next batch; `second`: a thread that may help."""
-        batch = self._encoder.entries(self._pieces(self.limit.budget(BATCH_BYTES)), second, self._put_back)
-        self.limit.spend(sum(entry.piece.span.length for entry in batch))
-        return batch
-
-
-def _together(loads: list[_EditedPiece]) -> list[_EditedPiece]:
+def _together(loads: Iterable[_EditedPiece]) -> list[_EditedPiece]:
     """Joins each piece of which edits left nothing to the next piece of its source, up to the size of a block."""
     joined: list[_EditedPiece] = []
     for load in loads:
@@ -373,10 +342,3 @@ def _after(before: _EditedPiece, load: _EditedPiece) -> _EditedPiece:
     elif not text.content:
         return _EditedPiece(piece._replace(span=span, data=b""), Text(b"", [Edit(0, span.length, 0)]))
     return _EditedPiece(piece._replace(span=span, data=b""), Text(text.content, [first, *text.edits]))
-
-
-def _count(loads: list[_EditedPiece]) -> None:
-    edits = [edit for load in loads if load.text for edit in load.text.edits]
-    if edits:
-        filtered = filtered_bytes(edits)
-        events.text_edited(filtered=filtered, edits=sum(1 for edit in edits if edit.given))

@@ -87,16 +87,12 @@ def lead_before(descriptor: int, offset: int, charset: Charset, *, most: int) ->
 
     A line that starts further back than `LOOK_BACK_BYTES` counts from there. Raises OSError: unknown.
     """
-    begin, last = offset, max(0, offset - LOOK_BACK_BYTES)
-    while begin > last:
-        chunk = max(last, begin - CHUNK_BYTES)
+    begin, start = offset, max(0, offset - LOOK_BACK_BYTES)
+    while begin > start:
+        chunk = max(start, begin - CHUNK_BYTES)
         data = os.pread(descriptor, begin - chunk + UNIT_BYTES - 1, chunk)[: offset - chunk]  # a newline may be halved
-        end = charset.last_end(data, at=chunk)
-        if end:
-            return _first(descriptor, chunk + end, offset, most)
+        if end := charset.last_end(data, at=chunk):
+            start = chunk + end
+            break
         begin = chunk
-    return _first(descriptor, last, offset, most)
-
-
-def _first(descriptor: int, start: int, offset: int, most: int) -> bytes:
     return os.pread(descriptor, min(most, offset - start), start)

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from shipper.bytes_ops import crc32
 
@@ -17,8 +17,7 @@ def digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=12).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """What identifies the content of a file up to an offset."""
 
     offset: int = 0

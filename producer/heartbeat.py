@@ -185,7 +185,7 @@ class Heartbeats(Periodic):
             "links_not_followed": len(sources.resolver.links_not_followed),
             "in_flight_blocks": len(window),
             "in_flight_bytes": window.bytes,
-            "backlog_bytes": sources.backlog_bytes,
+            "backlog_bytes": sources.read_scheduler.backlog_bytes,
             "version": self._version,
             "up_seconds": round(time.monotonic() - self._began, 1),
             "files": self._files,

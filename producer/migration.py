@@ -11,6 +11,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from producer import receipts
@@ -227,7 +228,7 @@ class Migration(Periodic):
         """Save the state "leaving": from now on only the marker is published in this partition."""
         version = self.place_by_map.version
         if not self.place.leaving and version > self.place.version:
-            self._save_place(self.place.left_for(version))
+            self._save_place(replace(self.place, leaving=version))
 
     async def arrive(self, publisher: Publisher, scheduler: Scheduler) -> None:
         """Leave the old partition and move to the new one with all sources. The files must be opened anew then.

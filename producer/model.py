@@ -3,7 +3,6 @@
 A place is the partition in which a host publishes, and the version of the partition map that names it.
 """
 
-import dataclasses
 import os
 import secrets
 from collections.abc import Callable
@@ -93,14 +92,14 @@ class Source:
     def confirmed(self) -> "Source":
         """The source with nothing to be confirmed."""
         settled = [point._replace(sequence=SETTLED) if point.sequence < SETTLED else point for point in self.ring]
-        return dataclasses.replace(self, ring=tuple(settled))
+        return replace(self, ring=tuple(settled))
 
     def archived_in(self, archive: str) -> int:
         """How much of it one archive holds."""
         return max((each.offset for each in self._held if each.archive == archive), default=0)
 
     def archived_elsewhere(self, archive: str) -> int:
-        """How much of it the other archives hold."""
+        """How much of it the archives other than `archive` hold."""
         return max((each.offset for each in self._held if not archive or each.archive != archive), default=0)
 
     @property
@@ -124,7 +123,7 @@ class Source:
         """The source as its archives hold it, of which `archive` has everything before `offset`."""
         others = [each for each in self.archives if each.archive != archive]
         archives = (*others, Archived(archive, offset))[-MOST_ARCHIVES:]
-        return dataclasses.replace(self, archives=archives)
+        return replace(self, archives=archives)
 
     def acknowledged(self, point: Point, mark: Mark) -> "Source":
         """The source with everything before `point` acknowledged."""
@@ -132,7 +131,7 @@ class Source:
         if len(ring) > RING_FULL:  # the older half at half the density: a few points reach back to the origin
             half = len(ring) // 2
             ring = (*ring[:half:2], *ring[half:])
-        return dataclasses.replace(self, offset=point.offset, crc=point.crc, mark=mark, ring=ring)
+        return replace(self, offset=point.offset, crc=point.crc, mark=mark, ring=ring)
 
     def ended(self, at: float, *, file_rests: bool) -> "Source":
         """The source with its last block acknowledged; `file_rests`: its file may show up under another name.
@@ -142,15 +141,11 @@ class Source:
         """
         device, inode = (self.device, self.inode) if file_rests else (0, 0)
         ring = (*self.ring[:-1:8], *self.ring[-1:])
-        return dataclasses.replace(self, device=device, inode=inode, ring=ring, ended_at=at, excluded=False)
-
-    def left_out(self, at: float) -> "Source":
-        """The source, ended because the configuration no longer names its file; it continues if it is named again."""
-        return dataclasses.replace(self.ended(at, file_rests=True), excluded=True)
+        return replace(self, device=device, inode=inode, ring=ring, ended_at=at, excluded=False)
 
     def named_again(self) -> "Source":
         """The source, continued: the configuration names its file again."""
-        return dataclasses.replace(self, ended_at=0.0, excluded=False)
+        return replace(self, ended_at=0.0, excluded=False)
 
     def rewound(self, *, sequence: int, archived: int, as_: int = SETTLED) -> "Source":
         """The source at the newest point that the server still has or the collector has archived.
@@ -166,11 +161,8 @@ class Source:
             for point in self.ring
             if point.offset <= archived or 0 < point.sequence <= sequence
         ]
-        if archived < self.offset or (
-            self.ended_at and self.size > self.offset
-        ):  # its last block reported a gap: it is sent again
-            return self._at(kept)
-        return dataclasses.replace(self, ring=tuple(kept))
+        reported_gap = self.ended_at and self.size > self.offset  # its last block is sent again
+        return self._at(kept) if archived < self.offset or reported_gap else replace(self, ring=tuple(kept))
 
     def back_to(self, offset: int) -> "Source":
         """The source at the newest point at or before `offset`."""
@@ -184,12 +176,12 @@ class Source:
         kept = self if self.offset <= handoff.offset else self.back_to(handoff.offset)
         ring = (Point(SETTLED, kept.offset, kept.crc),) if kept.offset > kept.origin else ()
         there = kept.in_archive(handoff.archive, min(handoff.offset, kept.offset))
-        return dataclasses.replace(there, ring=ring, handoff=handoff)
+        return replace(there, ring=ring, handoff=handoff)
 
     def _at(self, ring: list[Point]) -> "Source":
         last = ring[-1] if ring else Point(0, self.origin, 0)
         size = max(self.size, self.offset)  # what was read and acknowledged was there, whatever the last scan found
-        back = dataclasses.replace(self, offset=last.offset, crc=last.crc, size=size, ring=tuple(ring))
+        back = replace(self, offset=last.offset, crc=last.crc, size=size, ring=tuple(ring))
         return back.named_again()  # if it is still excluded, the next start notices that
 
 
@@ -253,10 +245,6 @@ class Place:
         if known.version <= max(self.version, self.leaving - 1):
             return self
         return Place(partition=known.partition_of(host), version=known.version)
-
-    def left_for(self, version: int) -> "Place":
-        """The same place with its marker to be published."""
-        return replace(self, leaving=version)
 
 
 class Destination:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from producer.batcher import BATCHES_AHEAD, Batch, Batcher, BatchReader, Encoder, RateLimit, is_full
+from producer.batcher import BATCHES_AHEAD, Batch, Batcher, Encoder, RateLimit, is_full
 from producer.checkpoint.recovery import Recovery
 from producer.checkpoint.store import Checkpoints, checkpoint_needed
 from producer.discovery.scanner import name_filter
@@ -304,7 +304,7 @@ class Pipeline:
         delivery = self.delivery
         if delivery.must_resend or self._sessions.migration.is_time_to_leave or not delivery.window.room:
             return False
-        return self._batcher.has_budget and (not self._stop.asked or self._is_emptying)
+        return self._batcher.limit.budget(1) > 0 and (not self._stop.asked or self._is_emptying)
 
     async def _rest(self) -> None:
         """Sleep until there is news, a task or an ack is due, the rate limit allows to read, or the drain ends."""
@@ -312,7 +312,7 @@ class Pipeline:
         if self._scheduler.is_stopping:
             until = min(until, time.monotonic() + MAX_SLEEP_DRAINING_SECONDS)
         elif delivery.window.room and not delivery.tailer.idle:
-            until = min(until, self._batcher.budget_at)
+            until = min(until, self._batcher.limit.ready_at)
         await self._scheduler.sleep(until, is_idle=delivery.tailer.idle)
 
 
@@ -379,11 +379,11 @@ class DeletionTask(Periodic):
     async def run(self, session: Publisher | None) -> None:
         """Delete what is due."""
         delivery = self._delivery
-        files = [] if session is None or self._stop.asked else self._removal.due(session, delivery.tailer)
+        files = [] if session is None or self._stop.asked else self._removal.due(session, delivery.tailer.ended_files)
         if files:
             await delivery.save()
             if not delivery.tailer.acks.has_unsaved:
-                self._removal.delete(files, delivery.tailer)
+                self._removal.delete(files, delivery.tailer.ended_files)
 
     def session_ended(self) -> None:
         """Drop the request that is pending."""
@@ -419,18 +419,18 @@ def pipeline_of(
     delivery = Delivery(task, checkpoints, destination, new_tailer(following, checkpoints, retained), wake)
     encoder = Encoder(task.compressor, task.edits)
     encoder.destination = destination
-    batcher = Batcher(BatchReader(delivery.read, delivery.put_back, encoder, RateLimit(task.rate)))
+    batcher = Batcher(delivery.read, delivery.put_back, encoder, RateLimit(task.rate))
     heartbeats = Heartbeats(task, destination, delivery, guard)
     check = DeliveryCheck(destination, delivery, rouse=wake.rouse)
     migration = Migration(task, checkpoints, destination, lambda: delivery.tailer.acks, rouse=wake.rouse)
     delivery.on_acknowledged(lambda entries: check.acknowledged(entry.piece.source for entry in entries))
     delivery.on_acknowledged(heartbeats.acknowledged)
     tasks = (
-        EachIteration(lambda _: delivery.tailer.retire()),
+        EachIteration(lambda _: delivery.tailer.ended_files.retire()),
         check,
         EachIteration(delivery.go_back_if_requested),  # before `DeletionTask`: no file goes that must be read again
         ScanTask(ScanSchedule(task, wake), delivery),
-        EachIteration(lambda _: inputs.tend(delivery.progress, delivery.tailer.release)),
+        EachIteration(lambda _: inputs.tend(delivery.progress, delivery.tailer.ended_files.release)),
         heartbeats,
         migration,
         DeletionTask(task, destination, delivery, stop, wake),

@@ -27,10 +27,12 @@ class AckTracker:
         self._known: dict[str, Source] = {}
         self.targets = LinkTargets(may_hold)  #: the files to which symbolic links lead
         self._dirty: set[str] = set()
-        self._claimed: dict[str, tuple[str, Receipt]] = {}  # the same, of unsolicited messages
         self._ahead: dict[str, tuple[str, Receipt]] = {}  # by source: an archive's receipt for bytes without PubAck yet
-        self._changed_until: dict[str, int] = {}  # by the name in the archive, ns
-        self._before: dict[str, int] = {}  # the same at the end of the last scan
+        self._claimed: dict[str, tuple[str, Receipt]] = {}  # the same, of unsolicited messages
+        self._changed_until: dict[str, int] = {}  # by the name in the archive: the last change of a file, in ns
+        #: the same for the names that known files had at the end of the last scan. Files that appear later were written
+        #: later, whatever happens to the older files meanwhile
+        self.changed_before: dict[str, int] = {}
 
     @property
     def known(self) -> Mapping[str, Source]:
@@ -46,23 +48,12 @@ class AckTracker:
         """Add a source that is in the checkpoint."""
         self._known[source.id] = source
         self.targets.learn(source)
-        self._note_change(source.file, source.mtime_ns)
+        self.note_name(source.file, source.mtime_ns)
 
-    def add_name(self, source: Source) -> None:
-        """Record only the name of a source, and when its file changed."""
-        self._note_change(source.file, source.mtime_ns)
-
-    @property
-    def names(self) -> Iterable[str]:
-        """Every name that a known file had."""
-        return self._before.keys()
-
-    def changed_before(self, file: str) -> int | None:
-        """Time of the last change of a file that had this name at the last scan, in ns; None: no such file is known.
-
-        Files that appear later were written later, whatever happens to the older files meanwhile.
-        """
-        return self._before.get(file)
+    def note_name(self, file: str, mtime_ns: int) -> None:
+        """Record that a file had a name in the archive, and when it changed."""
+        by_now = min(mtime_ns, int(self._wall() * 1e9))  # a time in the future would hide what is written until then
+        self._changed_until[file] = max(by_now, self._changed_until.get(file, 0))
 
     def scan_ends(self, names: Container[str]) -> None:
         """The next scan compares with the changes recorded so far, for the `names` that this scan found.
@@ -70,8 +61,8 @@ class AckTracker:
         If a name is missing, a generation may have had it in between: it is searched when the name is back.
         """
         for name, until in self._changed_until.items():
-            if name in names or name not in self._before:
-                self._before[name] = until
+            if name in names or name not in self.changed_before:
+                self.changed_before[name] = until
 
     def add_durably(self, sources: list[Source]) -> bool:
         """Save new sources and add them; False: the checkpoint cannot be written now."""
@@ -90,20 +81,16 @@ class AckTracker:
         `start`: the mark of the first bytes of the file.
         """
         source = self._known[id_]
-        self._note_change(source.file, mtime_ns)
+        self.note_name(source.file, mtime_ns)
         if (source.size, source.mtime_ns) != (size, mtime_ns):
             mark = source.mark if source.offset else start
-            self._change(replace(source, size=size, mtime_ns=mtime_ns, mark=mark))
+            self.change(replace(source, size=size, mtime_ns=mtime_ns, mark=mark))
 
     def note_size(self, id_: str, size: int) -> None:
         """Record that `size` bytes of a source were found, perhaps in a copy of its file."""
         source = self._known[id_]
         if size > source.size:
-            self._change(replace(source, size=size))
-
-    def note_device(self, source: Source) -> None:
-        """Record that the file system of a source has another device number now."""
-        self._change(source)
+            self.change(replace(source, size=size))
 
     def save_marks(self, starts: Mapping[str, Mark]) -> bool:
         """Save the marks of files that were empty when their sources began, by source; True: they may be read.
@@ -144,20 +131,17 @@ class AckTracker:
             self._ahead[source.id] = (archive, receipt)
         archived = min(receipt.watermark, source.offset)
         if archived > source.archived_in(archive):
-            self._change(source.in_archive(archive, archived))
+            self.change(source.in_archive(archive, archived))
 
     def replace_receipts(self, told: ReceiptsReply, asked: Iterable[str]) -> None:
-        """Record the reply to a request for the sources `asked`, also if the archive now has less than before.
-
-        For example because it was restored from a backup.
-        """
+        """Record the reply to a request for the sources `asked`, also if a restored archive has less than before."""
         holds = {source.id: receipt.watermark for receipt, source in self._known_in(told)}
         for source in [self._known[id_] for id_ in asked if id_ in self._known]:
             archived = min(holds.get(source.id, 0), source.offset)
             if source.handoff is not None and source.handoff.archive == told.archive:
                 archived = max(archived, min(source.handoff.offset, source.offset))
             if source.trusted or archived != source.archived_in(told.archive):
-                self._change(source.in_archive(told.archive, archived).confirmed())
+                self.change(source.in_archive(told.archive, archived).confirmed())
 
     def _known_in(self, told: ReceiptsReply) -> Iterator[tuple[Receipt, Source]]:
         for receipt in told.receipts:
@@ -175,7 +159,7 @@ class AckTracker:
         """Record that JetStream has stored `piece` and everything before it of its source."""
         point = Point(sequence, piece.span.end, piece.source_crc)
         source = self._known[piece.source].acknowledged(point, piece.mark)
-        self._change(source)
+        self.change(source)
         if piece.source in self._claimed:
             archive, receipt = self._claimed[piece.source]
             if source.proves(receipt.watermark, receipt.host_crc):
@@ -192,18 +176,12 @@ class AckTracker:
     def end(self, id_: str, *, file_rests: bool) -> Source:
         """End a source whose last block is acknowledged; `file_rests`: its file may appear under another name."""
         source = self._known[id_].ended(self._wall(), file_rests=file_rests)
-        self._change(source)
+        self.change(source)
         return source
 
-    def exclude(self, id_: str) -> Source:
+    def exclude(self, id_: str) -> None:
         """End a source whose file the configuration no longer names; it continues if the file is named again."""
-        source = self._known[id_].left_out(self._wall())
-        self._change(source)
-        return source
-
-    def release(self, source: Source) -> None:
-        """Record that the file of a source that ended is deleted."""
-        self._change(replace(self._known[source.id], device=0, inode=0))
+        self.change(replace(self._known[id_].ended(self._wall(), file_rests=True), excluded=True))
 
     @property
     def unsaved_ids(self) -> frozenset[str]:
@@ -230,10 +208,7 @@ class AckTracker:
         self._checkpoints.save(source.back_to(offsets[id_]) for id_, source in known.items())
 
     def move_to(self, place: Place, sources: Iterable[Source]) -> None:
-        """Save `place` as the host's new place, with `sources` as they are there, in one transaction.
-
-        Raises CHECKPOINT_ERRORS.
-        """
+        """Save the host's new place, and `sources` as they are there, in one transaction. Raises CHECKPOINT_ERRORS."""
         changed = {source.id: source for source in sources}
         others = [self._known[id_] for id_ in self._dirty if id_ in self._known and id_ not in changed]
         self._checkpoints.stand_at(place, [*others, *changed.values()])
@@ -242,10 +217,8 @@ class AckTracker:
 
     def rewind(self, *, sequence: int, archived: Mapping[str, int], as_: int = SETTLED) -> list[Source]:
         """Save and return the sources at what the server (up to `sequence`) or the archive (`archived`) still has."""
-        after = [
-            source.rewound(sequence=sequence, archived=archived.get(source.id, 0), as_=as_)
-            for source in self._known.values()
-        ]
+        known = self._known.values()
+        after = [each.rewound(sequence=sequence, archived=archived.get(each.id, 0), as_=as_) for each in known]
         changed = [source for source in after if source != self._known[source.id] or source.id in self._dirty]
         self._checkpoints.save(changed)
         return after
@@ -266,7 +239,7 @@ class AckTracker:
             self.remove(source.id)
         names = {source.file for source in self._known.values()}
         self._changed_until = {name: until for name, until in self._changed_until.items() if name in names}
-        self._before = {name: until for name, until in self._before.items() if name in names}
+        self.changed_before = {name: until for name, until in self.changed_before.items() if name in names}
         self.targets.keep(names)
         return old
 
@@ -286,11 +259,8 @@ class AckTracker:
             return False
         return True
 
-    def _note_change(self, file: str, mtime_ns: int) -> None:
-        by_now = min(mtime_ns, int(self._wall() * 1e9))  # a time in the future would hide what is written until then
-        self._changed_until[file] = max(by_now, self._changed_until.get(file, 0))
-
-    def _change(self, source: Source) -> None:
+    def change(self, source: Source) -> None:
+        """Another state of a source is to be saved."""
         self._known[source.id] = source
         self._dirty.add(source.id)
 

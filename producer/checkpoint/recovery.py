@@ -1,7 +1,6 @@
 """A lost checkpoint: what the archive or the stream knows, proven by the CRC of the local bytes, is where to go on."""
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +9,7 @@ from typing import NamedTuple
 from producer import receipts
 from producer.discovery import scanner
 from producer.discovery.patterns import real_path
-from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links
+from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links, close_on_exit
 from producer.discovery.scanner import Seen
 from producer.fingerprint import Mark, crc_of, read_ends
 from producer.model import Destination, Point, Source
@@ -77,9 +76,9 @@ class Recovery:
         Raises Unavailable: the host shipped before, no collector replies, and `when_silent` is REFUSE.
         """
         pasts = [await self._past(publisher, number) for number in (self._destination.partition, *others)]
-        known = [self._at_home(receipt) for past in pasts for receipt in (past.told.receipts if past.told else ())]
-        own = pasts[0]
-        known += [self._at_home(own.newest)] if own.newest else []  # for other streams only archived bytes count
+        known = [receipt for past in pasts if past.told for receipt in past.told.receipts]
+        known += [pasts[0].newest] if pasts[0].newest else []  # for other streams only archived bytes count
+        known = [receipt._replace(file=self._local.get(receipt.file, receipt.file)) for receipt in known]
         known = [receipt for receipt in known if self._is_wanted(receipt.file)]
         found = await asyncio.to_thread(prove, known, list(nameless().values()), self._links)
         for past in pasts:
@@ -120,9 +119,6 @@ class Recovery:
                 return told
             await asyncio.sleep(ASK_AGAIN_SECONDS)
 
-    def _at_home(self, receipt: Receipt) -> Receipt:
-        return receipt._replace(file=self._local.get(receipt.file, receipt.file))
-
     def _as_told(self, source: Source, past: _Past) -> Source:
         """A source with its proofs: the newest message in the host's own stream, or the receipt of the archive."""
         newest, told = past.newest, past.told
@@ -135,10 +131,7 @@ class Recovery:
 
 
 def prove(receipts: Iterable[Receipt], nameless: Sequence[Seen] = (), links: Links = FOLLOWED_BY_OWNER) -> list[Source]:
-    """The sources whose local file holds the bytes of a receipt, at the offset of the receipt, oldest file first.
-
-    The longest proven prefix of a file wins.
-    """
+    """The sources whose local file holds a receipt's bytes up to its offset, oldest file first; the longest wins."""
     proven: dict[tuple[int, int], Source] = {}
     for receipt in sorted(receipts, key=lambda receipt: -receipt.watermark):
         if any(source.id == receipt.source for source in proven.values()):
@@ -159,8 +152,10 @@ def _candidates(path: str, links: Links) -> list[Seen]:
     own = [seen for seen in scanner.scan(scanner.Watched((path,))).files if seen.path == path]
     try:
         real = real_path(path)
-        elsewhere = scanner.siblings(real) if real != path else []
-        return own + scanner.siblings(path) + [seen for seen in elsewhere if links.may_read_as(path, seen.path)]
+        elsewhere = scanner.Listing().siblings(real) if real != path else []
+        return (
+            own + scanner.Listing().siblings(path) + [seen for seen in elsewhere if links.may_read_as(path, seen.path)]
+        )
     except OSError as error:
         events.file_unreadable(path=path, error=error.strerror or str(error))
         return own
@@ -171,17 +166,14 @@ def _proven(receipt: Receipt, seen: Seen, links: Links) -> Source | None:
         descriptor = links.open_as(receipt.file, seen.path, seen.key)
     except OSError:
         return None
-    if descriptor is None:
-        return None
-    try:
-        if crc_of(descriptor, receipt.origin, receipt.watermark) != receipt.host_crc:
+    with close_on_exit(descriptor):
+        try:
+            if descriptor is None or crc_of(descriptor, receipt.origin, receipt.watermark) != receipt.host_crc:
+                return None
+            mark = Mark.of(receipt.watermark, *read_ends(descriptor, receipt.watermark))
+        except OSError as error:
+            events.file_unreadable(path=seen.path, error=error.strerror or str(error))
             return None
-        mark = Mark.of(receipt.watermark, *read_ends(descriptor, receipt.watermark))
-    except OSError as error:
-        events.file_unreadable(path=seen.path, error=error.strerror or str(error))
-        return None
-    finally:
-        os.close(descriptor)
     return Source(
         id=receipt.source,
         file=receipt.file,

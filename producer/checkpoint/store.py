@@ -10,6 +10,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from producer.fingerprint import Mark
 from producer.model import Archived, Place, Point, Source
@@ -50,12 +51,10 @@ _COLUMNS = (
     "id, file, device, inode, origin, offset, crc, mark, size, mtime_ns, "
     "ring, ended_at, real, archives, handoff, left_out"
 )
+_CHANGING = (name for name in _COLUMNS.split(", ") if name not in {"id", "file", "origin"})
 _SAVE = f"""
 INSERT INTO sources ({_COLUMNS}, place) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
-ON CONFLICT (id) DO UPDATE SET device=excluded.device, inode=excluded.inode, offset=excluded.offset,
-    crc=excluded.crc, mark=excluded.mark, size=excluded.size, mtime_ns=excluded.mtime_ns, ring=excluded.ring,
-    ended_at=excluded.ended_at, real=excluded.real, archives=excluded.archives, handoff=excluded.handoff,
-    left_out=excluded.left_out
+ON CONFLICT (id) DO UPDATE SET {", ".join(f"{name}=excluded.{name}" for name in _CHANGING)}
 """  # noqa: S608 - fixed names
 
 
@@ -223,7 +222,6 @@ def acknowledged_sources(path: Path) -> list[Source]:
 
 
 def _to_row(source: Source) -> tuple[object, ...]:
-    mark = source.mark
     return (
         source.id,
         os.fsencode(source.file),
@@ -232,7 +230,7 @@ def _to_row(source: Source) -> tuple[object, ...]:
         source.origin,
         source.offset,
         source.crc,
-        json.dumps([mark.offset, mark.head_length, mark.head_hash, mark.tail_length, mark.tail_hash]),
+        json.dumps(source.mark),
         source.size,
         source.mtime_ns,
         json.dumps(source.ring),
@@ -244,24 +242,24 @@ def _to_row(source: Source) -> tuple[object, ...]:
     )
 
 
-def _from_row(row: tuple[object, ...]) -> Source:
+def _from_row(row: tuple[Any, ...]) -> Source:
     try:
         id_, file, device, inode, origin, offset, crc, mark, size, mtime_ns, ring, ended_at, real, archives = row[:14]
         handed = json.loads(str(row[14]))
         return Source(
             id=str(id_),
-            file=os.fsdecode(file),  # type: ignore[arg-type]
-            device=int(device),  # type: ignore[call-overload]
-            inode=int(inode),  # type: ignore[call-overload]
-            origin=origin,  # type: ignore[arg-type]
-            offset=offset,  # type: ignore[arg-type]
-            crc=crc,  # type: ignore[arg-type]
+            file=os.fsdecode(file),
+            device=int(device),
+            inode=int(inode),
+            origin=origin,
+            offset=offset,
+            crc=crc,
             mark=Mark(*json.loads(str(mark))),
-            size=size,  # type: ignore[arg-type]
-            mtime_ns=mtime_ns,  # type: ignore[arg-type]
+            size=size,
+            mtime_ns=mtime_ns,
             ring=tuple(Point(*point) for point in json.loads(str(ring))),
-            ended_at=ended_at,  # type: ignore[arg-type]
-            real=os.fsdecode(real),  # type: ignore[arg-type]
+            ended_at=ended_at,
+            real=os.fsdecode(real),
             archives=tuple(Archived(*each) for each in json.loads(str(archives))),
             handoff=Handoff(*handed) if handed else None,
             excluded=bool(row[15] and ended_at),  # an older version may have continued it

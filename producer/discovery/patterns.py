@@ -96,14 +96,25 @@ def prefix_matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
         while path not in plain and path != os.path.dirname(path):
             plain.add(path)
             path = os.path.dirname(path)
-    globs = [_steps(pattern) for pattern in patterns if glob.has_magic(pattern)]
+    globs = [
+        [
+            None if part == EVERY_DEPTH else re.compile(fnmatch.translate(part)).match
+            for part in pattern.split(os.sep)[1:]
+        ]
+        for pattern in patterns
+        if glob.has_magic(pattern)
+    ]
     return lambda path: path in plain or any(_leads(path, steps) for steps in globs)
 
 
 def path_matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
     """A function: whether `patterns` find an absolute path, if a file is there."""
     plain = frozenset(patterns)
-    globs = [_full_steps(pattern) for pattern in patterns if glob.has_magic(pattern)]
+    globs = [
+        [None if part == EVERY_DEPTH else _step(part) for part in pattern.split(os.sep)[1:]]
+        for pattern in patterns
+        if glob.has_magic(pattern)
+    ]
 
     def is_named(path: str) -> bool:
         if path in plain:
@@ -114,11 +125,6 @@ def path_matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
     return is_named
 
 
-def _full_steps(pattern: str) -> "list[Step | None]":
-    """What each part of a path must match; None, for `**`: any number of directories, or of parts at the end."""
-    return [None if part == EVERY_DEPTH else _step(part) for part in pattern.split(os.sep)[1:]]
-
-
 def _step(part: str) -> "Step":
     """Whether a part of a path matches; a hidden one only where the pattern begins with a dot, as in a shell."""
     is_match, is_plain, hidden = re.compile(fnmatch.translate(part)).match, not glob.has_magic(part), part[:1] == "."
@@ -126,6 +132,7 @@ def _step(part: str) -> "Step":
 
 
 def _fits(parts: Sequence[str], steps: "Sequence[Step | None]") -> bool:
+    """Whether all parts of a path match; None, for `**`: any number of directories, or of parts at the end."""
     if not steps:
         return not parts
     if not parts:
@@ -141,13 +148,8 @@ def _fits(parts: Sequence[str], steps: "Sequence[Step | None]") -> bool:
 Step = Callable[[str], object]
 
 
-def _steps(pattern: str) -> list[Step | None]:
-    """What each part of a path must match; None, for `**`: whatever follows matches."""
-    parts = pattern.split(os.sep)[1:]
-    return [None if part == EVERY_DEPTH else re.compile(fnmatch.translate(part)).match for part in parts]
-
-
-def _leads(path: str, steps: list[Step | None]) -> bool:
+def _leads(path: str, steps: Sequence[Step | None]) -> bool:
+    """Whether all parts of a path match as far as there are steps; None, for `**`: whatever follows matches."""
     parts = path.split(os.sep)[1:]
     for part, step in zip(parts, steps, strict=False):
         if step is None:

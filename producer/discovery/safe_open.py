@@ -16,7 +16,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -106,18 +106,14 @@ class Links:
             descriptor = self.open(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        is_opened = False
-        try:
+        with close_on_exit(descriptor) as closing:
             status = os.fstat(descriptor)
             if (status.st_dev, status.st_ino) != key:
                 return None
             if not (path.startswith(OWN_DESCRIPTORS) or self._may_be_read_as(name, path, status)):
                 raise NotFollowed(f"not followed: a link led from {name} to {path} of user {status.st_uid}", path)
-            is_opened = True
+            closing.pop_all()
             return descriptor
-        finally:
-            if not is_opened:
-                os.close(descriptor)
 
     def status(self, path: str) -> os.stat_result:
         """What is at `path`, which is not opened. Raises NotFollowed, and OSError."""
@@ -177,6 +173,14 @@ class Links:
 
 FOLLOWED_BY_OWNER = Links()
 """Without roots."""
+
+
+def close_on_exit(descriptor: int | None) -> ExitStack:
+    """Closes an open file at the end of a block, unless `pop_all` was called: another one closes it then."""
+    stack = ExitStack()
+    if descriptor is not None:
+        stack.callback(os.close, descriptor)
+    return stack
 
 
 @contextmanager
@@ -272,23 +276,19 @@ class _Walk:
             found = os.open(name, _PLACE, dir_fd=self.here.descriptor)
         except OSError as error:
             raise OSError(error.errno, error.strerror, self._path) from None
-        keep = False
-        try:
+        with close_on_exit(found) as closing:
             status = os.fstat(found)
             if stat.S_ISLNK(status.st_mode):
                 self._follow(name, status, os.readlink("", dir_fd=found))
             elif stat.S_ISDIR(status.st_mode):
-                keep = True
                 self._owners.add(status.st_uid)
                 self._is_open |= bool(status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX)
                 self._places.append(_Place(found, name, self.here.is_safe and _is_ours(status), status))
+                closing.pop_all()
             elif any(self._todo):
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self._path)
             else:
                 return status
-        finally:
-            if not keep:
-                os.close(found)
         return None
 
     def _follow(self, name: str, status: os.stat_result, target: str) -> None:

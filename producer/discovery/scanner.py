@@ -1,6 +1,7 @@
 """Which files exist: globs and explicit paths are expanded to regular files, each once."""
 
 import bisect
+import contextlib
 import fnmatch
 import glob
 import itertools
@@ -19,6 +20,7 @@ from shipper import events
 
 COMPRESSED = (".gz", ".zst", ".bz2", ".xz", ".lz4", ".Z")
 GONE = (FileNotFoundError, NotADirectoryError)
+"""Errors that mean that a file is gone; all others (EMFILE, EACCES, EIO, ESTALE) mean "unknown"."""
 TICK_NS = 2_000_000_000  # the coarsest clock of a file system
 LONGEST_COUNT = 3  # digits: app.log.12 is a count and grows with age, app.log-20261120 a date and does not
 _ROTATED_NAME = re.compile(r"([.\-_]\d[\dTZ:+\-_.]*)?(\.(gz|zst|bz2|xz|lz4|Z))?")
@@ -37,7 +39,7 @@ class Seen(NamedTuple):
     mtime_ns: int
 
     @property
-    def key(self) -> tuple[int, int]:
+    def key(self) -> Key:
         """Device and inode."""
         return self.device, self.inode
 
@@ -77,9 +79,8 @@ class ScanResult(NamedTuple):
 
     files: list[Seen]  #: each device and inode once, under its first name
     unknown: list[tuple[str, OSError]]  #: names that could not be checked: neither there nor gone
-    names: Mapping[
-        str, Key | None
-    ]  #: every name that leads to a file, links on the way too; None: it leads nowhere yet
+    #: every name that leads to a file, links on the way too; None: it leads nowhere yet
+    names: Mapping[str, Key | None]
     directories: set[str]  #: where names could come, go, or change; not all of them exist
     fifos: list[str]  #: FIFOs that a glob found: they are read only where they are named
     others: Mapping[Key, list[str]] = MappingProxyType({})  #: the further names of files
@@ -112,7 +113,9 @@ def scan(watched: Watched) -> ScanResult:
             if files.setdefault(key, seen) is not seen:
                 others.setdefault(key, []).append(path)
         if entry is None or entry.is_symlink():
-            _note_links(path, key, names, found.directories)
+            for name in link_targets(path):
+                names.setdefault(name, key)
+                found.directories.add(os.path.dirname(name))
     found.files.extend(files.values())
     return found
 
@@ -159,21 +162,11 @@ def excluded_twin(path: str, key: Key, watched: Watched, listing: "Listing") -> 
 
 
 def is_rotated_name(path: str, original: str = "") -> bool:
-    """Whether `path` is what a rotation makes of a name: with a count or a date, compressed or not, and nothing else.
-
-    `original`: of this name; else of any.
-    """
+    """Whether a rotation makes `path` of `original`, or of any name: with a count or a date, compressed or not."""
     name = os.path.basename(path)
     starts = [len(os.path.basename(original))] if original else range(1, len(name))
     is_other = bool(original) and not name.startswith(os.path.basename(original))
     return not is_other and any(start < len(name) and _ROTATED_NAME.fullmatch(name, start) for start in starts)
-
-
-def _note_links(path: str, key: Key | None, names: dict[str, Key | None], directories: set[str]) -> None:
-    """What the links at `path` lead over."""
-    for name in link_targets(path):
-        names.setdefault(name, key)
-        directories.add(os.path.dirname(name))
 
 
 def _names(watched: Watched) -> "dict[str, os.DirEntry[str] | None]":
@@ -231,27 +224,38 @@ class Listing:
         for other in itertools.islice(names, bisect.bisect_left(names, name), None):
             if not other.startswith(name):
                 break
-            if _ROTATED.match(other, len(name)):
-                found.extend(_seen(os.path.join(directory, other)))
+            if _ROTATED.match(other, len(name)) and (seen := scan_file(os.path.join(directory, other))) is not None:
+                found.append(seen)
         return sorted(found, key=lambda seen: age(seen, path))
 
     def find_inode(self, directory: str, key: Key) -> str | None:
         """The path of the file `key` in `directory` now. Raises OSError."""
-        found = _path_among(self._listed(directory).by_inode.get(key[1], ()), directory, key)
-        if found is None and self._entries[directory].changed_at != _changed_at(directory):
+        found = self.names_of(directory, key)
+        if not found and self._entries[directory].changed_at != _changed_at(directory):
             del self._entries[directory]
-            found = _path_among(self._listed(directory).by_inode.get(key[1], ()), directory, key)
-        return found
+            found = self.names_of(directory, key)
+        return found[0] if found else None
+
+    def find_renamed(self, names: Iterable[str], key: Key) -> str | None:
+        """The path of the file `key` now, in the first directory of `names` that has it. Raises OSError."""
+        directories = dict.fromkeys(map(os.path.dirname, names))
+        return next((path for each in directories if (path := self.find_inode(each, key)) is not None), None)
 
     def names_of(self, directory: str, key: Key) -> list[str]:
         """The names in `directory` under which the file `key` is now. Raises OSError."""
-        names = self._listed(directory).by_inode.get(key[1], ())
-        paths = (os.path.join(directory, name) for name in names)
-        return [path for path in paths if any(seen.key == key for seen in _seen(path))]
+        paths = (os.path.join(directory, name) for name in self._listed(directory).by_inode.get(key[1], ()))
+        return [path for path in paths if (seen := scan_file(path)) is not None and seen.key == key]
 
     def _listed(self, directory: str) -> "_Entries":
         if directory not in self._entries:
-            self._entries[directory] = _Entries.of(directory)
+            before, changed_at = time.time_ns(), _changed_at(directory)
+            by_inode: dict[int, list[str]] = {}
+            with contextlib.suppress(*GONE), os.scandir(directory) as entries:
+                for entry in entries:
+                    by_inode.setdefault(entry.inode(), []).append(entry.name)
+            names = sorted(itertools.chain.from_iterable(by_inode.values()))
+            is_certain = changed_at < before - TICK_NS
+            self._entries[directory] = _Entries(names, by_inode, changed_at if is_certain else 0)
         return self._entries[directory]
 
 
@@ -259,22 +263,6 @@ class _Entries(NamedTuple):
     names: list[str]  # sorted
     by_inode: dict[int, list[str]]
     changed_at: int  # of the directory, ns; 0: so shortly before it was listed that the next change may not show
-
-    @classmethod
-    def of(cls, directory: str) -> "_Entries":
-        before, changed_at = time.time_ns(), _changed_at(directory)
-        by_inode: dict[int, list[str]] = {}
-        entries = _entries(directory)
-        for entry in entries:
-            by_inode.setdefault(entry.inode(), []).append(entry.name)
-        return cls(
-            sorted(entry.name for entry in entries), by_inode, changed_at if changed_at < before - TICK_NS else 0
-        )
-
-
-def _path_among(names: Iterable[str], directory: str, key: Key) -> str | None:
-    paths = (os.path.join(directory, name) for name in names)
-    return next((path for path in paths if any(seen.key == key for seen in _seen(path))), None)
 
 
 def _changed_at(directory: str) -> int:
@@ -285,19 +273,12 @@ def _changed_at(directory: str) -> int:
         return -1
 
 
-def siblings(path: str) -> list[Seen]:
-    """Uncompressed rotations in the directory of `path`, by their names, the oldest first."""
-    return Listing().siblings(path)
-
-
-def rotations(path: str) -> list[Seen]:
-    """Rotations in the directory of `path`, by their names, also compressed ones, the oldest first."""
-    return Listing().rotations(path)
-
-
-def age(seen: Seen, original: str) -> tuple[int, tuple[int, str]]:
-    """Orders the rotations of `original`, the oldest first."""
-    return seen.mtime_ns, _count_down(seen.path[len(original) :])
+def age(seen: Seen, original: str) -> tuple[int, int, str]:
+    """Orders the rotations of `original`, the oldest first; by their counts if one tick of the clock wrote them."""
+    suffix = seen.path[len(original) :]
+    found = _ROTATED.match(suffix)
+    is_count = found is not None and len(found[1]) <= LONGEST_COUNT
+    return seen.mtime_ns, -int(found[1]) if found and is_count else 0, suffix
 
 
 def is_sibling(path: str, original: str) -> bool:
@@ -315,11 +296,18 @@ def is_at(path: str, key: tuple[int, int]) -> bool:
     """Whether the file `key` is at `path`; True also where that is unknown."""
     try:
         found = os.stat(path)
-    except GONE:
-        return False
-    except OSError:
-        return True
+    except OSError as error:
+        return not isinstance(error, GONE)
     return (found.st_dev, found.st_ino) == key
+
+
+def size_at(path: str, key: Key) -> int:
+    """The size of the file `key`, if it is at `path`; 0: that is unknown."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return 0
+    return found.st_size if (found.st_dev, found.st_ino) == key else 0
 
 
 def scan_file(path: str) -> Seen | None:
@@ -330,41 +318,6 @@ def scan_file(path: str) -> Seen | None:
         return None
     regular = stat.S_ISREG(found.st_mode)
     return Seen(path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns) if regular else None
-
-
-def find_inode(directory: str, key: Key) -> str | None:
-    """The path of the file `key` in `directory` now."""
-    return Listing().find_inode(directory, key)
-
-
-def _entries(directory: str) -> list["os.DirEntry[str]"]:
-    try:
-        with os.scandir(directory) as entries:
-            return list(entries)
-    except GONE:
-        return []
-
-
-def _count_down(suffix: str) -> tuple[int, str]:
-    """Orders the suffixes of one rotation by age, for files that were written within one tick of the clock."""
-    found = _ROTATED.match(suffix)
-    digits = found[1] if found else ""
-    return (-int(digits), suffix) if 0 < len(digits) <= LONGEST_COUNT else (0, suffix)
-
-
-def _seen(path: str) -> list[Seen]:
-    try:
-        found = os.stat(path)
-    except FileNotFoundError:
-        return []
-    if not stat.S_ISREG(found.st_mode):
-        return []
-    return [Seen(path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)]
-
-
-def is_gone(error: OSError) -> bool:
-    """Whether an error means that a file is gone; all others (EMFILE, EACCES, EIO, ESTALE) mean "unknown"."""
-    return isinstance(error, GONE)
 
 
 def names(pattern: str) -> list[str]:
@@ -410,7 +363,7 @@ class LinkTargets:
 
         Also the file at a former target: the link may have changed before a scan found its last bytes.
         """
-        found: dict[Key, tuple[tuple[int, tuple[int, str]], Seen]] = {}
+        found: dict[Key, tuple[tuple[int, int, str], Seen]] = {}
         now = (file, self._real(file, listing))
         for name in dict.fromkeys((*now, *self._of.get(file, ()))):
             try:
@@ -425,9 +378,7 @@ class LinkTargets:
 
     def find(self, file: str, key: Key, listing: Listing) -> str | None:
         """The path of the file `key` now, which had the name `file`. Raises OSError."""
-        names = (file, self._real(file, listing), *self._of.get(file, ()))
-        directories = dict.fromkeys(map(os.path.dirname, names))
-        return next((path for each in directories if (path := listing.find_inode(each, key)) is not None), None)
+        return listing.find_renamed((file, self._real(file, listing), *self._of.get(file, ())), key)
 
     def _real(self, file: str, listing: Listing) -> str:
         """What a name leads to now."""

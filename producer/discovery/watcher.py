@@ -21,24 +21,10 @@ from typing import Any
 
 from shipper import events
 
-REMOTE = frozenset(
-    {
-        "9p",
-        "acfs",
-        "afs",
-        "beegfs",
-        "ceph",
-        "cifs",
-        "coda",
-        "fuse",
-        "glusterfs",
-        "gpfs",
-        "lustre",
-        "mfs",
-        "ncpfs",
-        "nfs",
-    }
-    | {"nfs4", "ocfs2", "orangefs", "panfs", "prl_fs", "pvfs2", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs"}
+REMOTE = (
+    {"9p", "acfs", "afs", "beegfs", "ceph", "cifs", "coda", "fuse", "glusterfs", "gpfs", "lustre", "mfs", "ncpfs"}
+    | {"nfs", "nfs4", "ocfs2", "orangefs", "panfs", "prl_fs", "pvfs2", "smb3", "smbfs"}
+    | {"vboxsf", "virtiofs", "vmhgfs"}
 )
 """Types in mountinfo; a type with a dot, as `fuse.sshfs`, counts by what is before it."""
 
@@ -145,7 +131,7 @@ class Watcher:
         before, self._directories = self._directories, {}
         blind = {directory for directory in directories if not self._watch_nearest(directory, before)}
         for watch in before.keys() - self._directories.keys():
-            self._unwatch(watch)
+            _inotify().inotify_rm_watch(self._descriptor, watch)
         if self._directories.keys() - before.keys():
             self._wake.hint(None)
         return blind
@@ -193,14 +179,11 @@ class Watcher:
         if watch < 0:
             return ctypes.get_errno() or errno.EIO
         if watch not in before and watch not in self._directories and _is_remote(directory):
-            self._unwatch(watch)
+            _inotify().inotify_rm_watch(self._descriptor, watch)
             self._remote.add(directory)
             return errno.EREMOTE
         self._directories.setdefault(watch, set()).add(directory)
         return 0
-
-    def _unwatch(self, watch: int) -> None:
-        _inotify().inotify_rm_watch(self._descriptor, watch)
 
     def _say(self, number: int, where: str) -> None:
         """Once a kind of trouble."""

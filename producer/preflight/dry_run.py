@@ -81,7 +81,8 @@ def _report(settings: Settings, checkpoints: Checkpoints, spools: Path, *, once:
     with contextlib.closing(new_tailer(following, checkpoints)) as sources:
         sources.resume(known)
         sources.scan()
-        farewells = sources.read(0)  # no bytes, only the last blocks of lost files, and where their unread bytes are
+        # no bytes, only the last blocks of lost files, and where their unread bytes are
+        farewells = list(sources.read_scheduler.pieces(0))
         ids = {source.id for source in known}
         reads = [
             Read(
@@ -195,7 +196,7 @@ def _why_file(seen: Seen, following: Following, read: Mapping[Key, str], sources
         is_compressed = is_compressed_file(seen.path, seen, following.links)
     if is_compressed:
         return Skip(seen.path, "compressed", f"{_whose(seen.path)}; name it by its own path to ship it as it is")
-    if sources.is_copy(seen):
+    if sources.rotation.is_copy(seen):
         return Skip(seen.path, "copy", "a copy that copytruncate made: its lines are read from the original")
     return Skip(seen.path, "unknown", "changed during the scan; the next scan decides")
 

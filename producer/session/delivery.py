@@ -153,7 +153,7 @@ class Delivery:
 
     def close(self) -> None:
         """Save the checkpoint, and close the files."""
-        self.tailer.retire()
+        self.tailer.ended_files.retire()
         self._saver.save_last(self.tailer.acks)
         self.tailer.close()
 
@@ -161,11 +161,11 @@ class Delivery:
 
     def read(self, at_most: int) -> Iterable[Piece]:
         """Bytes of files under the names that they have in the archive. Called in the reader's thread."""
-        return map(self._task.following.named, self.tailer.pieces(at_most))
+        return map(self._task.following.named, self.tailer.read_scheduler.pieces(at_most))
 
     def put_back(self, error: OverBudget) -> None:
         """The piece that was read last cannot be edited now: it is read again later."""
-        self.tailer.put_back(error)
+        self.tailer.read_scheduler.put_back(error)
 
     def open(self, batch: Batch) -> list[InFlight]:
         """Put a batch in flight. If sending it fails, the next session sends it."""
@@ -200,7 +200,7 @@ class Delivery:
             while acks := session.acknowledged():
                 for ack in acks:
                     entry = self.window.settle(ack.token)
-                    self.tailer.acknowledged(entry.piece, ack.sequence)
+                    self.tailer.ended_files.acknowledged(entry.piece, ack.sequence)
                     entries.append(entry)
         finally:
             if entries:

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from producer.discovery.safe_open import close_on_exit
 from producer.discovery.scanner import Seen, resolved_path
 from producer.fingerprint import CHUNK_BYTES, crc_of, first_mark
 from producer.model import Source, new_source
 from producer.tailer.decompress import IncompleteFile
-from producer.tailer.file_reader import FileReader
 from producer.tailer.file_table import Event, FileState, FileTable, TrackedFile
 from producer.tailer.resolver import Resolver
 from shipper import events
@@ -42,40 +42,39 @@ class AtomicReplacement:
         before = predecessor(self._table.generations(seen.path), self._table.acks.known)
         if before is None or seen.size < before.size or before.source.offset - before.source.origin < MIN_COMMON_BYTES:
             return False
-        descriptor = None
         try:
             descriptor = self._resolver.finder.links.open_as(seen.path, seen.path, seen.key)
-            if descriptor is not None and _begins_with(descriptor, before) and self._has_no_copy(before.source):
-                goes_on = self._go_on(before, descriptor, seen)
-                descriptor = None
-                return goes_on
+            with close_on_exit(descriptor) as closing:
+                if descriptor is not None and _begins_with(descriptor, before) and self._has_no_copy(before.source):
+                    self._go_on(before, descriptor, seen)
+                    closing.pop_all()
+                    return True
         except IncompleteFile:
             return True
         except OSError as error:
             events.file_unreadable(path=seen.path, error=error.strerror or str(error))
-        finally:
-            if descriptor is not None:
-                os.close(descriptor)
         return False
 
     def _has_no_copy(self, source: Source) -> bool:
-        """Whether no rotation or copy has the shipped bytes: else two generations only begin with the same bytes.
-
-        Raises IncompleteFile.
-        """
+        """Whether no other file has the shipped bytes; else two generations only begin alike. Raises IncompleteFile."""
         found = self._resolver.finder.find(source)
         if found is not None:
             os.close(found.descriptor)
         return found is None
 
-    def _go_on(self, before: Predecessor, descriptor: int, seen: Seen) -> bool:
-        """Let a source go on in the open file, durably before its first byte is read there."""
-        file, old = before.file, before.file.reader
+    def _go_on(self, before: Predecessor, descriptor: int, seen: Seen) -> None:
+        """Let a source go on in the open file, durably before its first byte is read there; else the next scan does.
+
+        What a program may still write to the old file, which it has open, is a source that begins where that ends.
+        """
+        file, old, late = before.file, before.file.reader, None
         new = self._resolver.reader(_at(seen, before.source), descriptor, seen.path)
-        late = None if old is None else _late_lines(old, before.size)
+        if old is not None:
+            mark = first_mark(old.fd, before.size)
+            late = new_source(old.file, os.fstat(old.fd), origin=before.size, mark=mark)
         if not self._table.acks.add_durably([_at(seen, self._table.acks.known[new.id]), *([late] if late else [])]):
             new.close()
-            return True
+            return
         late_descriptor = -1 if old is None else os.dup(old.fd)
         is_read = before.source.offset >= before.size
         if late and old and is_read:  # the older generation first
@@ -87,7 +86,6 @@ class AtomicReplacement:
             self._resolver.follow_late(late, late_descriptor, old.path)
         self._table.acks.note_scan(new.id, new.size, new.mtime_ns, new.start)
         events.file_replaced(path=seen.path, source=new.id, offset=new.offset)
-        return True
 
 
 def predecessor(generations: list[TrackedFile], known: Mapping[str, Source]) -> Predecessor | None:
@@ -127,8 +125,3 @@ def _begins_with(descriptor: int, before: Predecessor) -> bool:
             return False
         at += len(data)
     return True
-
-
-def _late_lines(old: FileReader, size: int) -> Source:
-    """What a program may still write to the old file, which it has open: a source that begins where the file ends."""
-    return new_source(old.file, os.fstat(old.fd), origin=size, mark=first_mark(old.fd, size))

@@ -6,15 +6,15 @@ A path that is named without a glob is shipped as it is.
 """
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 
 from producer.discovery import scanner
-from producer.discovery.safe_open import Links
+from producer.discovery.safe_open import Links, close_on_exit
 from producer.discovery.scanner import Key, Seen, Watched
 from producer.fingerprint import Mark, crc_of
 from producer.model import Source
 from producer.tailer import decompress
-from producer.tailer.decompress import CorruptFile, IncompleteFile
+from producer.tailer.decompress import CorruptFile
 from producer.tailer.file_table import FileTable
 from producer.tailer.lost_file import SECOND_NS, ContentFinder
 from shipper import events
@@ -47,11 +47,8 @@ class Copies:
         before, _ = self._found.get(seen.key, (None, ""))
         if before is not None and (before.size, before.mtime_ns) == (seen.size, seen.mtime_ns):
             return True
-        found = (
-            self._compressed_from(seen)
-            if decompress.is_compressed_file(seen.path, seen, self._finder.links)
-            else self._copied_from(seen)
-        )
+        is_compressed = decompress.is_compressed_file(seen.path, seen, self._finder.links)
+        found = self._compressed_from(seen) if is_compressed else self._copied_from(seen)
         self._found.pop(seen.key, None)
         if found is not None:
             self._found[seen.key] = (seen, found)
@@ -67,13 +64,9 @@ class Copies:
         marks = [mark for name in scanner.originals(seen.path) for mark in self._marks(name)]
         if not marks:
             return None
-        descriptor = self._finder.links.open_as(seen.path, seen.path, seen.key)
-        if descriptor is None:
-            raise IncompleteFile
-        try:
+        descriptor = self._finder.opened(seen.path, seen)
+        with close_on_exit(descriptor):
             return next((source.id for source, mark in marks if self._holds(descriptor, source, mark)), None)
-        finally:
-            os.close(descriptor)
 
     def _marks(self, name: str) -> Iterator[tuple[Source, Mark]]:
         is_in_place = self._is_in_place(name)
@@ -125,56 +118,41 @@ class Copies:
         if seen.key in self._finder.claims:
             return self._finder.claims[seen.key]
         names = originals(seen.path)
-        beside = {each.key for name in names for each in scanner.rotations(name)}
+        beside = {each.key for name in names for each in scanner.Listing().rotations(name)}
         claimed = {source for key, source in self._finder.claims.items() if key in beside}
         likely = [
             source
             for source in list(self._table.acks.known.values())
             if not names.isdisjoint(source.names) and source.mark.head_length and source.id not in claimed
-            if source.key not in beside or source.key == seen.key or _is_of_one_second(source, seen)
+            if source.key not in beside
+            or source.key == seen.key
+            or source.mtime_ns // SECOND_NS == seen.mtime_ns // SECOND_NS
         ]
         head = self._finder.head_of(seen.path, seen) if likely else None
         likely = [source for source in likely if head is not None and source.mark.is_head_of(head)]
-        found = next((source for source in likely if _keeps_time(source, seen)), None) or _holder(
-            seen, likely, self._finder.links
-        )
-        if found is None:
+        # compressing keeps the time of the last change, some tools to the nanosecond
+        same_time = (each for each in likely if each.mtime_ns == seen.mtime_ns and each.mtime_ns % SECOND_NS)
+        found = next(same_time, None) or self._holder(seen, likely)
+        if found is not None:
+            self._finder.claims[seen.key] = found.id
+        return found.id if found is not None else None
+
+    def _holder(self, seen: Seen, sources: list[Source]) -> Source | None:
+        """The first of `sources` whose content a compressed file holds, up to the source's offset."""
+        if not sources:
             return None
-        self._finder.claims[seen.key] = found.id
-        return found.id
+        with open(self._finder.opened(seen.path, seen), "rb") as file:
+            try:
+                content = decompress.content(file, decompress.suffix_of(seen.path))
+                found = set(decompress.agreeing(content, {source.mark for source in sources}))
+            except CorruptFile:
+                return None
+        return next((source for source in sources if source.mark in found), None)
 
 
 def originals(path: str) -> set[str]:
     """The names that the content of a compressed file may have had: without the suffix, without count or date."""
     return {*scanner.originals(path), path.removesuffix(decompress.suffix_of(path))}
-
-
-def _is_of_one_second(source: Source, seen: Seen) -> bool:
-    return source.mtime_ns // SECOND_NS == seen.mtime_ns // SECOND_NS
-
-
-def _keeps_time(source: Source, seen: Seen) -> bool:
-    """Whether a file changed when the source's did, to the nanosecond: compressing keeps that."""
-    return source.mtime_ns == seen.mtime_ns and source.mtime_ns % SECOND_NS != 0
-
-
-def _holder(seen: Seen, sources: list[Source], links: Links) -> Source | None:
-    """The first of `sources` whose content a compressed file holds, up to the source's offset."""
-    if not sources:
-        return None
-    descriptor = links.open_as(seen.path, seen.path, seen.key)
-    if descriptor is None:
-        raise IncompleteFile
-    with open(descriptor, "rb") as file:
-        try:
-            found = set(
-                decompress.agreeing(
-                    decompress.content(file, decompress.suffix_of(seen.path)), {s.mark for s in sources}
-                )
-            )
-        except CorruptFile:
-            return None
-    return next((source for source in sources if source.mark in found), None)
 
 
 class CompressedFiles:
@@ -202,10 +180,10 @@ class CompressedFiles:
             self._found[seen.key] = seen.path
         return is_compressed
 
-    def scan_ends(self, keys: Collection[Key], *, is_known: Callable[[str], bool]) -> None:
-        """Log once for each path what was left out that is no rotation of a known file."""
+    def scan_ends(self, keys: Collection[Key], *, known: Collection[str]) -> None:
+        """Log once for each path what was left out that is no rotation of a file whose name is in `known`."""
         self._found = {key: path for key, path in self._found.items() if key in keys}
         for path in self._found.values():
-            if path not in self._logged and not any(map(is_known, originals(path))):
+            if path not in self._logged and originals(path).isdisjoint(known):
                 events.compressed_left_out(path=path)
             self._logged.add(path)

@@ -6,12 +6,12 @@ import gzip
 import lzma
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import BinaryIO, Protocol
 
 import zstandard
 
-from producer.discovery.safe_open import Links
+from producer.discovery.safe_open import Links, close_on_exit
 from producer.discovery.scanner import Seen
 from producer.fingerprint import HEAD_BYTES, TAIL_BYTES, Mark
 
@@ -63,6 +63,14 @@ class _Zstd:
                 return data
 
 
+_READERS: Mapping[str, Callable[[BinaryIO], _Reader]] = {
+    ".gz": lambda file: gzip.GzipFile(fileobj=file),
+    ".bz2": bz2.BZ2File,
+    ".xz": lzma.LZMAFile,
+    ".zst": _Zstd,
+}
+
+
 def suffix_of(path: str) -> str:
     """The suffix of `path` that names a compression; empty if there is none."""
     suffix = os.path.splitext(path)[1]
@@ -70,10 +78,7 @@ def suffix_of(path: str) -> str:
 
 
 def is_compressed(path: str, descriptor: int) -> bool:
-    """Whether the suffix and the first bytes show that the open file is compressed, or it has too few bytes to decide.
-
-    Raises OSError.
-    """
+    """Whether an open file is compressed by its suffix and first bytes, or too short to decide. Raises OSError."""
     magic = _MAGIC.get(suffix_of(path))
     return magic is not None and magic.startswith(os.pread(descriptor, len(magic), 0))
 
@@ -85,18 +90,18 @@ def is_compressed_file(name: str, seen: Seen, links: Links) -> bool:
     descriptor = links.open_as(name, seen.path, seen.key)
     if descriptor is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), seen.path)
-    try:
+    with close_on_exit(descriptor):
         return is_compressed(seen.path, descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def content(file: BinaryIO, suffix: str) -> Iterator[bytes]:
     """The content of `file` in chunks. Raises OSError, CorruptFile; IncompleteFile after the last chunk."""
     if os.fstat(file.fileno()).st_size == 0:
         raise IncompleteFile
+    if suffix not in _READERS:
+        raise CorruptFile(f"{suffix} cannot be read")
     try:
-        reader = _reader(file, suffix)
+        reader = _READERS[suffix](file)
         while data := reader.read1(CHUNK_BYTES):
             yield data
     except EOFError:
@@ -107,19 +112,6 @@ def content(file: BinaryIO, suffix: str) -> Iterator[bytes]:
         if error.errno is not None:
             raise
         raise CorruptFile(str(error)) from None  # gzip and bz2 raise this for bytes of another format
-
-
-def _reader(file: BinaryIO, suffix: str) -> _Reader:
-    match suffix:
-        case ".gz":
-            return gzip.GzipFile(fileobj=file)
-        case ".bz2":
-            return bz2.BZ2File(file)
-        case ".xz":
-            return lzma.LZMAFile(file)
-        case ".zst":
-            return _Zstd(file)
-    raise CorruptFile(f"{suffix} cannot be read")
 
 
 def head_of(file: BinaryIO, suffix: str) -> bytes:

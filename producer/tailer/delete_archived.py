@@ -7,13 +7,12 @@ New data lets the time begin anew, so does a restart. `--once` deletes nothing: 
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from producer import receipts
 from producer.model import Source
-from producer.tailer.ended_files import REMOVED, DeletableFile, DeletionOutcome
-from producer.tailer.tailer import Tailer
+from producer.tailer.ended_files import REMOVED, DeletableFile, DeletionOutcome, EndedFiles
 from shipper import events
 from shipper.control import Receipt, ReceiptsReply
 from shipper.errors import ShipperError
@@ -96,19 +95,22 @@ class ArchivedFileDeletion:
         """Monotonic time when `due` wants to be called."""
         return math.inf if self._asked is not None and not self._asked.done() else self._next_at
 
-    def due(self, publisher: Publisher, sources: Tailer) -> list[DeletableFile]:
+    def due(self, publisher: Publisher, ended_files: EndedFiles) -> list[DeletableFile]:
         """The files that are to be deleted now; starts a request to the collector of `publisher` if one is due."""
         now = self._clock()
         if self._asked is not None and self._asked.done():
             asked, self._asked = self._asked, None
             told = None if asked.cancelled() else asked.result()
             if told is not None:
-                sources.ended_files.note_receipts(told)
-            return self._answered(sources.ended_files.deletable_files(), told.receipts if told else (), now)
+                ended_files.note_receipts(told)
+            known, files = told.receipts if told else (), ended_files.deletable_files()
+            self._silent = archived_since(files, self._silent, known, now)
+            ripe = [file for file in files if self._is_over(self._silent[file.source.id], now)]
+            return ripe[:MAX_DELETIONS] if known else []
         if self._asked is None and now >= self._next_at:
             self._next_at = now + self._ask_every
-            before, files = self._silent, sources.ended_files.deletable_files()
-            self._silent = archived_since(files, before, [], now)
+            before = self._silent
+            self._silent = archived_since(ended_files.deletable_files(), before, [], now)
             still = [silence for id_, silence in self._silent.items() if silence == before.get(id_)]
             if any(silence.since == math.inf or self._is_over(silence, now) for silence in still):
                 self._asked = asyncio.ensure_future(self._ask(publisher))
@@ -121,12 +123,12 @@ class ArchivedFileDeletion:
             self._asked.cancel()
             self._asked = None
 
-    def delete(self, files: Iterable[DeletableFile], sources: Tailer) -> None:
+    def delete(self, files: Iterable[DeletableFile], ended_files: EndedFiles) -> None:
         """Delete files whose state is durable. Never raises: a failure is logged once and tried again."""
         for file in files:
             self._silent.pop(file.source.id, None)  # what stays has its time again
             try:
-                fate = sources.ended_files.delete(file)
+                fate = ended_files.delete(file)
             except OSError as error:
                 self._complain(file, error.strerror or str(error))
                 continue
@@ -144,12 +146,6 @@ class ArchivedFileDeletion:
 
     def _is_over(self, silence: ArchivedSince, now: float) -> bool:
         return now - silence.since >= self._grace
-
-    def _answered(self, files: list[DeletableFile], known: Sequence[Receipt], now: float) -> list[DeletableFile]:
-        """The files whose time is over, by the word of the collector; without one none is."""
-        self._silent = archived_since(files, self._silent, known, now)
-        ripe = [file for file in files if self._is_over(self._silent[file.source.id], now)]
-        return ripe[:MAX_DELETIONS] if known else []
 
     def _complain(self, file: DeletableFile, reason: str) -> None:
         if file.source.id not in self._complained:

@@ -35,11 +35,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from producer.discovery import scanner
-from producer.discovery.safe_open import NotFollowed, directory_without_links, is_directory_of_others
+from producer.discovery.safe_open import NotFollowed, close_on_exit, directory_without_links, is_directory_of_others
 from producer.discovery.scanner import Key, Watched
 from producer.model import Piece, Source
 from producer.tailer.file_reader import FileReader
-from producer.tailer.file_table import FileTable, TrackedFile
+from producer.tailer.file_table import Event, FileTable
 from producer.tailer.resolver import Resolver
 from shipper.control import ReceiptsReply
 from shipper.model import End
@@ -77,13 +77,15 @@ class EndedFiles:
 
     def __init__(self, table: FileTable, resolver: Resolver) -> None:
         self._table = table
+        self._acks = table.acks
+        self._retained = table.retained
         self._resolver = resolver
         self._over: list[tuple[str, End]] = []  # last blocks that are acknowledged
         self._forget_at = table.clock() + FORGET_SECONDS
 
     def acknowledged(self, piece: Piece, sequence: int) -> None:
         """JetStream has stored `piece` and everything before it of its source."""
-        self._table.acks.note_ack(piece, sequence)
+        self._acks.note_ack(piece, sequence)
         if piece.end is not None:
             self._over.append((piece.source, piece.end))
 
@@ -93,45 +95,54 @@ class EndedFiles:
         for source, why in over:
             file, reader = self._table.get(source), self._table.reader(source)
             if why is End.EXCLUDED:
-                self._table.acks.exclude(source)
+                self._acks.exclude(source)
             elif file is None or reader is None:
-                self._table.end(self._table.acks.end(source, file_rests=False))
-            elif why is End.TRUNCATED or not self._goes_on(file, reader):
-                ended = self._table.acks.end(source, file_rests=self._resolver.may_reappear(reader, why))
+                self._table.end(self._acks.end(source, file_rests=False))
+            elif why is not End.TRUNCATED and reader.has_grown():
+                file.left_at = self._table.clock()
+                self._table.move(file, Event.GREW)
+            else:
+                ended = self._acks.end(source, file_rests=self._resolver.may_reappear(reader, why))
                 self._retain(ended, reader)
                 self._table.end(ended)
         if over:
-            self._table.retained.settle(self._table.acks.known)
+            self._retained.settle(self._acks.known)
 
     def _retain(self, ended: Source, reader: FileReader) -> None:
         """Keep the file of a source that ended open until an archive has it. A copy, or a spool, is no own file."""
-        if (
-            self._table.retained.bounds.octets
-            and reader.ends_as is None
-            and reader.file not in self._table.following.spools
-        ):
+        is_own = reader.ends_as is None and reader.file not in self._table.following.spools
+        if self._retained.bounds.octets and is_own:
             with contextlib.suppress(OSError):
-                self._table.retained.retain(ended, reader.detach())
+                self._retained.retain(ended, reader.detach())
 
     def note_receipts(self, told: ReceiptsReply) -> None:
         """An archive holds so much."""
-        self._table.acks.note_receipts(told)
-        self._table.retained.settle(self._table.acks.known)
+        self._acks.note_receipts(told)
+        self._retained.settle(self._acks.known)
 
     def note_unsolicited(self, told: ReceiptsReply) -> list[str]:
         """The same for an unsolicited message; returns the sources of which it proves nothing."""
-        unproven = self._table.acks.note_unsolicited(told)
-        self._table.retained.settle(self._table.acks.known)
+        unproven = self._acks.note_unsolicited(told)
+        self._retained.settle(self._acks.known)
         return unproven
 
     def deletable_files(self) -> list[DeletableFile]:
-        """The files that may be deleted once the archive has them."""
-        named = [
-            source
-            for source in self._table.acks.known.values()
-            if self._resolver.is_named(source) and not source.excluded
-        ]
-        return deletable_files(named, self._table, self._table.following.watched)
+        """The files that may be deleted once the archive has them: read to their ends and acknowledged."""
+        resting: dict[str, list[Source]] = {}
+        found = []
+        for source in self._acks.known.values():
+            file, reader = self._table.get(source.id), self._table.reader(source.id)
+            if source.excluded or source.origin or not source.size or not self._resolver.is_named(source):
+                continue  # the archive never has all of it, or has nothing
+            if file is not None and reader is not None:
+                is_read = source.offset == reader.offset == reader.size == source.size
+                if is_read and file.is_reading and file.is_named:
+                    rotated = scanner.is_sibling(reader.path, source.file)
+                    found.append(DeletableFile(source, reader.path, rotated=rotated))
+            elif source.ended_at and source.inode and source.size <= source.offset:
+                resting.setdefault(source.file, []).append(source)
+        watched = self._table.following.watched
+        return [file for file in (*found, *_rotated(resting)) if _may_go(file, watched)]
 
     def delete(self, target: DeletableFile) -> DeletionOutcome:
         """Delete a file unless it changed; what is written in that moment is read all the same. Raises OSError."""
@@ -146,15 +157,7 @@ class EndedFiles:
     def release(self, source: Source) -> None:
         """The file of a source that ended is deleted: its inode number is free for any other file."""
         self._table.forget(source)
-        self._table.acks.release(source)
-
-    def _goes_on(self, file: TrackedFile, reader: FileReader) -> bool:
-        """Whether a program wrote to a file after its last block was read; then it is read on."""
-        if not reader.has_grown():
-            return False
-        file.left_at = self._table.clock()
-        self._table.queue(file)
-        return True
+        self._acks.change(replace(self._acks.known[source.id], device=0, inode=0))
 
     def forget_if_due(self, files: Iterable[Key], copied: set[str]) -> None:
         """Once an hour: forget old sources, except those whose file or copy the last scan found."""
@@ -162,28 +165,25 @@ class EndedFiles:
             self._forget_at = self._table.clock() + FORGET_SECONDS
             ended = (self._table.ended_at(key) for key in files)
             kept = copied | {file.id for file in ended if file is not None}
-            left_out = [source for source in self._table.acks.known.values() if source.excluded]
+            left_out = [source for source in self._acks.known.values() if source.excluded]
             kept |= {source.id for source in left_out if scanner.is_at(source.file, source.key)}
-            for source in self._table.acks.forget_old(kept):  # else what is still there would be shipped again
+            for source in self._acks.forget_old(kept):  # else what is still there would be shipped again
                 self._table.forget(source)
 
     def _delete_closed(self, file: DeletableFile) -> DeletionOutcome:
         """Delete the file of a source that ended; if it got more bytes just then, go on with it. Raises OSError."""
         source = file.source
-        fate = DeletionOutcome.CHANGED
         descriptor = self._resolver.open(source.file, file.path, source.key)
         if descriptor is None:
-            return fate
-        try:
+            return DeletionOutcome.CHANGED
+        with close_on_exit(descriptor) as closing:
             fate = delete(file, descriptor)
-        finally:
-            if fate is not DeletionOutcome.LATE:
-                os.close(descriptor)
-        if fate in REMOVED:
-            self._table.forget(source)
-            self._table.acks.end(source.id, file_rests=False)  # its inode number is free for any other file
-        if fate is DeletionOutcome.LATE:
-            self._resolver.resume_open(replace(source, ended_at=0.0), descriptor, file.path)
+            if fate in REMOVED:
+                self._table.forget(source)
+                self._acks.end(source.id, file_rests=False)  # its inode number is free for any other file
+            if fate is DeletionOutcome.LATE:
+                closing.pop_all()
+                self._resolver.resume_open(replace(source, ended_at=0.0), descriptor, file.path)
         return fate
 
 
@@ -195,35 +195,11 @@ def hidden_name(path: str, source: Source) -> str:
     return os.path.join(os.path.dirname(path), HIDDEN_PREFIX + source.id)
 
 
-def deletable_files(sources: Iterable[Source], table: FileTable, watched: Watched) -> list[DeletableFile]:
-    """The files of `sources` that are read to their end and acknowledged, under names that may be deleted."""
-    resting: dict[str, list[Source]] = {}
-    found = []
-    for source in sources:
-        file, reader = table.get(source.id), table.reader(source.id)
-        if source.origin or not source.size:
-            continue  # the archive never has all of it, or has nothing
-        if file is not None and reader is not None and _is_read(file, source):
-            found.append(DeletableFile(source, reader.path, rotated=scanner.is_sibling(reader.path, source.file)))
-        elif reader is None and source.ended_at and source.inode and source.size <= source.offset:
-            resting.setdefault(source.file, []).append(source)
-    found.extend(_rotated(resting))
-    return [file for file in found if _may_go(file, watched)]
-
-
-def _is_read(file: TrackedFile, source: Source) -> bool:
-    """Whether everything in a file that is tailed is read and acknowledged, and it has a watched name."""
-    reader = file.reader
-    if reader is None or not file.is_reading or not file.is_named:
-        return False
-    return source.offset == reader.offset == reader.size == source.size
-
-
 def _rotated(resting: Mapping[str, list[Source]]) -> Iterator[DeletableFile]:
     """The present paths of the files of sources that ended, as far as they exist."""
     for name, sources in resting.items():
         try:
-            paths = {seen.key: seen.path for seen in scanner.siblings(name)}
+            paths = {seen.key: seen.path for seen in scanner.Listing().siblings(name)}
         except OSError:
             continue  # unknown now
         for source in sources:
@@ -248,7 +224,7 @@ def delete(file: DeletableFile, descriptor: int) -> DeletionOutcome:
 
     Raises OSError: it has its name, or its hidden name if the rename could not be undone.
     """
-    if not _is_same(descriptor, file.source):
+    if not (_is_as_long(descriptor, file.source) and file.source.mark.agrees(descriptor)):
         return DeletionOutcome.CHANGED
     held = _lease(descriptor)
     try:
@@ -265,18 +241,10 @@ def delete(file: DeletableFile, descriptor: int) -> DeletionOutcome:
             fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
 
 
-def _is_same(descriptor: int, source: Source) -> bool:
-    return _is_as_long(descriptor, source) and source.mark.agrees(descriptor)
-
-
 def _is_as_long(descriptor: int, source: Source) -> bool:
     found = os.fstat(descriptor)
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns) == (
-        source.device,
-        source.inode,
-        source.size,
-        source.mtime_ns,
-    )
+    is_same_file = (found.st_dev, found.st_ino) == source.key
+    return is_same_file and (found.st_size, found.st_mtime_ns) == (source.size, source.mtime_ns)
 
 
 def _lease(descriptor: int) -> DeletionOutcome | None:
@@ -316,21 +284,15 @@ def _is_asked_for(descriptor: int, *, leased: bool) -> bool:
     return leased and fcntl.fcntl(descriptor, fcntl.F_GETLEASE) != fcntl.F_RDLCK
 
 
-def _is_there(name: str, directory: int) -> bool:
-    try:
-        os.stat(name, dir_fd=directory, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
-
-
 def _put_back(hidden: str, name: str, directory: int) -> None:
     """Give a file its name again, unless that is taken by now: then the hidden one stays, and is found by its inode."""
     with contextlib.suppress(OSError):
         try:
             os.link(hidden, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
         except PermissionError:  # a file system without hard links
-            if not _is_there(name, directory):
+            try:
+                os.stat(name, dir_fd=directory, follow_symlinks=False)
+            except FileNotFoundError:
                 os.rename(hidden, name, src_dir_fd=directory, dst_dir_fd=directory)
             return
         os.unlink(hidden, dir_fd=directory)

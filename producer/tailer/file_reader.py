@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from producer.charset import BOM_BYTES, Charset, charset_of, lead_before
 from producer.discovery import scanner
-from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links, NotFollowed
-from producer.discovery.scanner import Seen
+from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links, NotFollowed, close_on_exit
+from producer.discovery.scanner import Key, Seen
 from producer.fingerprint import HEAD_BYTES, TAIL_BYTES, Mark, first_mark, read_ends
 from producer.model import Piece, Source
 from producer.options import UNBOUNDED
@@ -40,18 +40,15 @@ class DescriptorCache:
         self._open[id(owner)] = owner
         self._open.move_to_end(id(owner))
         if len(self._open) > max(1, self._at_most - len(self._others)):
-            self._suspend_oldest(owner)
+            for key, oldest in self._open.items():
+                if oldest is not owner and is_linked(oldest.fd):
+                    del self._open[key]
+                    oldest.suspend()
+                    return
 
     def closed(self, owner: "FileReader") -> None:
         """`owner` closed its descriptor for good."""
         self._open.pop(id(owner), None)
-
-    def _suspend_oldest(self, needed: "FileReader") -> None:
-        for key, owner in self._open.items():
-            if owner is not needed and is_linked(owner.fd):
-                del self._open[key]
-                owner.suspend()
-                return
 
 
 def file_limit(chosen: int, soft_limit: int) -> int:
@@ -121,7 +118,7 @@ class FileReader:
         self._before_piece: _Position = (self.offset, self.crc, self._head, self._before, self._lead)
 
     @property
-    def key(self) -> tuple[int, int]:
+    def key(self) -> Key:
         """Device and inode."""
         return self.device, self.inode
 
@@ -160,10 +157,7 @@ class FileReader:
         return lost
 
     def read(self, cut: Cut, *, flush: bool) -> Piece | None:
-        """The next whole lines, at most one block; `flush`: an unterminated last line too.
-
-        None: there is nothing to ship now; `outcome` has the reason.
-        """
+        """The next whole lines, at most a block; `flush`: an unterminated one, too. None: `outcome` has the reason."""
         if not self.marked:
             self.outcome = ReadOutcome.END
             return None
@@ -195,10 +189,7 @@ class FileReader:
 
     def finish(self, why: End) -> Piece:
         """The last, empty piece of the source; bytes that were seen but can never be read are its gap."""
-        gap = max(0, self._largest - self.offset)
-        span = Span(self.offset, self.offset)
-        last = Piece(self.id, self.file, self.origin, span, b"", self.crc, self.mark, why, gap)
-        return last._replace(handoff=self.handoff) if self.handoff else last
+        return last_piece(self, why, max(0, self._largest - self.offset))
 
     def put_back(self) -> None:
         """Have not read the last piece: it is read again."""
@@ -222,7 +213,7 @@ class FileReader:
         try:
             return self._stat().st_nlink > 0
         except OSError as error:
-            return not scanner.is_gone(error)
+            return not isinstance(error, scanner.GONE)
 
     @property
     def unread_bytes(self) -> int:
@@ -286,8 +277,7 @@ class FileReader:
         except NotFollowed:
             descriptor = None  # another name may lead there
         if descriptor is None:
-            beside = dict.fromkeys(os.path.dirname(name) for name in (self.path, *self._names))
-            path = next((path for each in beside if (path := scanner.find_inode(each, self.key)) is not None), None)
+            path = scanner.Listing().find_renamed((self.path, *self._names), self.key)
             descriptor = links.open_as(self.file, path, self.key) if path and self._may_lie_at(path) else None
             if descriptor is None or path is None:
                 raise FileNotFoundError(errno.ENOENT, "deleted while it was not open", self.path)
@@ -302,15 +292,14 @@ class FileReader:
 
     def _pread(self, block_bytes: int, charset: Charset) -> bytes | None:
         """Bytes from the offset on; None when the bytes before it are not the ones that were read."""
-        descriptor, guard = self.descriptor, self._before[-GUARD_BYTES:]
+        descriptor = self.descriptor
         size = block_bytes if self.limit is None else min(block_bytes, max(0, self.limit - self.offset))
         if charset is Charset.BYTES and size > 16 * PROBE_BYTES and self.size - self.offset >= size:
             size = _whole_lines(descriptor, self.offset, size)
         data = os.pread(descriptor, size, self.offset)
         if self.offset == 0:
             return data if self.start.is_head_of(data) else None
-        found = os.pread(descriptor, len(guard), self.offset - len(guard))  # read after the data: it proves the data
-        return data if found == guard else None
+        return data if self._guard_holds() else None  # read after the data: it proves the data
 
     def _charset_for(self, cut: Cut) -> Charset:
         """The character set of the file: by its first bytes, if `cut` requires that."""
@@ -352,8 +341,14 @@ class FileReader:
             self._head += data[: HEAD_BYTES - len(self._head)]
         self._before = data[-TAIL_BYTES:] if len(data) >= TAIL_BYTES else (self._before + data)[-TAIL_BYTES:]
         span = Span(start, self.offset)
-        piece = Piece(self.id, self.file, self.origin, span, data, self.crc, self.mark, crc=crc)
-        return piece._replace(handoff=self.handoff) if self.handoff else piece
+        return Piece(self.id, self.file, self.origin, span, data, self.crc, self.mark, handoff=self.handoff, crc=crc)
+
+
+def last_piece(source: Source | FileReader, why: End, gap: int) -> Piece:
+    """The last, empty piece of a source, at its offset."""
+    span = Span(source.offset, source.offset)
+    piece = Piece(source.id, source.file, source.origin, span, b"", source.crc, source.mark, why, gap)
+    return piece._replace(handoff=source.handoff)
 
 
 def _whole_lines(descriptor: int, offset: int, size: int) -> int:
@@ -369,9 +364,5 @@ def _whole_lines(descriptor: int, offset: int, size: int) -> int:
 def content_matches(seen: Seen, mark: Mark, links: Links) -> bool:
     """Whether the content of the file that was seen agrees with the mark. Raises OSError: unknown."""
     descriptor = links.open_as(seen.path, seen.path, seen.key)
-    if descriptor is None:
-        return False
-    try:
-        return mark.agrees(descriptor)
-    finally:
-        os.close(descriptor)
+    with close_on_exit(descriptor):
+        return descriptor is not None and mark.agrees(descriptor)

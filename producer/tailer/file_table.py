@@ -19,10 +19,10 @@ from producer.discovery.scanner import Key, Seen
 from producer.inputs.spool import lost_after
 from producer.model import Piece, Source
 from producer.options import Following
-from producer.tailer.file_reader import DescriptorCache, FileReader, content_matches
+from producer.tailer.file_reader import DescriptorCache, FileReader, content_matches, last_piece
 from producer.tailer.retained_files import RetainedFiles
 from shipper import events
-from shipper.model import End, Span
+from shipper.model import End
 
 
 class FileState(enum.Enum):
@@ -177,13 +177,9 @@ class FileTable:
 
     # -- lookup ---------------------------------------------------------------------------------------------------
 
-    def readers(self) -> list[FileReader]:
+    def open_files(self) -> list[tuple[TrackedFile, FileReader]]:
         """The files that are open, also those whose last block is not acknowledged yet."""
-        return [file.reader for file in list(self._by_id.values()) if file.reader is not None]
-
-    def open_files(self) -> list[TrackedFile]:
-        """Those that have a reader."""
-        return [file for file in list(self._by_id.values()) if file.reader is not None]
+        return [(file, file.reader) for file in list(self._by_id.values()) if file.reader is not None]
 
     def get(self, source: str) -> TrackedFile | None:
         """The file of a source."""
@@ -215,15 +211,16 @@ class FileTable:
         file, ended = self.at(seen.key), self.ended_at(seen.key)
         if self.waits_for_open(seen.key):
             return True
-        mark = None
         if file is not None and file.reader is not None:
             if file.reader.fd >= 0 or file.reader.path == seen.path:
                 return True
             mark = file.reader.mark
         elif ended is not None and ended.id in self.acks.known:
             mark = self.acks.known[ended.id].mark
+        else:
+            return False
         try:
-            return mark is not None and content_matches(seen, mark, self.following.links)
+            return content_matches(seen, mark, self.following.links)
         except OSError:
             return True
 
@@ -241,15 +238,11 @@ class FileTable:
 
     # -- what happens to a file -----------------------------------------------------------------------------------
 
-    def queue(self, file: TrackedFile) -> None:
-        """A file may have bytes to read."""
-        self.move(file, Event.GREW)
-
     def leave(self, file: TrackedFile) -> None:
         """No watched name leads to a file any more: it is read until it is silent for `rotate_wait`."""
         file.is_named = False
         file.left_at = self.clock()
-        self.queue(file)
+        self.move(file, Event.GREW)
         if file.reader is not None:
             events.file_left(path=file.reader.path, how=end_without_name(file.reader).value)
 
@@ -308,10 +301,9 @@ class FileTable:
 
     def finish_lost(self, file: TrackedFile, source: Source, why: End) -> None:
         """No file has the content of a lost one: what is missing is a gap."""
-        gap = max(0, source.size - source.offset)
-        if gap:
+        if gap := max(0, source.size - source.offset):
             events.bytes_lost(file=file.name, lost=gap, reason=why.value)
-        self._last_blocks.append(_last_block(source, why, gap))
+        self._last_blocks.append(last_piece(source, why, gap))
         self.move(file, Event.LAST_BLOCK)
 
     def end(self, source: Source) -> None:
@@ -333,7 +325,7 @@ class FileTable:
 
     def finish_excluded(self, source: Source) -> None:
         """Nothing more is read of an excluded source, and the archive records that."""
-        self._last_blocks.append(_last_block(source, End.EXCLUDED, max(0, source.size - source.offset)))
+        self._last_blocks.append(last_piece(source, End.EXCLUDED, max(0, source.size - source.offset)))
 
     def forget(self, source: Source) -> None:
         """A source ended so long ago that its file is a new one should it show up."""
@@ -449,7 +441,7 @@ class FileTable:
 
     def close(self) -> None:
         """Close every file."""
-        for reader in self.readers():
+        for _, reader in self.open_files():
             reader.close()
 
     def _add(self, file: TrackedFile) -> TrackedFile:
@@ -469,10 +461,3 @@ class FileTable:
 def end_without_name(reader: FileReader) -> End:
     """How a file ends to which no watched name leads."""
     return End.ROTATED if reader.has_name() else End.DELETED
-
-
-def _last_block(source: Source, why: End, gap: int) -> Piece:
-    """The last, empty piece of a source that has no open file."""
-    span = Span(source.offset, source.offset)
-    piece = Piece(source.id, source.file, source.origin, span, b"", source.crc, source.mark, why, gap)
-    return piece._replace(handoff=source.handoff)

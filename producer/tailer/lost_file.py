@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from producer.charset import LOOK_BACK_BYTES
 from producer.discovery import scanner
+from producer.discovery.safe_open import close_on_exit
 from producer.discovery.scanner import Key, Seen
 from producer.fingerprint import HEAD_BYTES
 from producer.model import Source
@@ -36,10 +37,7 @@ class FoundContent(NamedTuple):
 
 
 class ContentFinder:
-    """Finds the content of lost files. `directory`: for decompressed content.
-
-    Owned by `Resolver`; called by one thread at a time.
-    """
+    """Finds the content of lost files. Owned by `Resolver`; one caller at a time. `directory`: for temporary files."""
 
     def __init__(self, table: FileTable, directory: Path) -> None:
         self.links = table.following.links
@@ -55,21 +53,18 @@ class ContentFinder:
         for seen in self._candidates(source):
             try:
                 found = self._content_in(seen, source)
-            except scanner.GONE:
-                unknown = IncompleteFile()  # renamed since it was listed
-                continue
             except (IncompleteFile, OSError) as error:
-                unknown = error
+                unknown = IncompleteFile() if isinstance(error, scanner.GONE) else error  # renamed since it was listed
                 continue
             if found is not None and (best is None or found.size > best.size):
-                _close(best)
-                best = found
-            else:
-                _close(found)
+                best, found = found, best  # the other one is closed
+            if found is not None:
+                os.close(found.descriptor)
             if best is not None and best.size >= source.size:
                 break  # the oldest that has all that was seen
         if unknown is not None and (best is None or best.size < source.size):
-            _close(best)
+            if best is not None:
+                os.close(best.descriptor)
             raise unknown
         if best is not None:
             self.claims[best.key] = source.id
@@ -80,11 +75,8 @@ class ContentFinder:
         return bool(source.mark.head_length) and any(True for _ in self._candidates(source))
 
     def head_of(self, name: str, seen: Seen) -> bytes | None:
-        """The first bytes of the content of a compressed file, which would be read as `name`; None: it is damaged.
-
-        Raises IncompleteFile and OSError.
-        """
-        with open(self._opened(name, seen), "rb") as file:
+        """The first bytes of a compressed file's content, read as `name`; None: damaged. Raises as `find`."""
+        with open(self.opened(name, seen), "rb") as file:
             try:
                 return decompress.head_of(file, decompress.suffix_of(seen.path))
             except CorruptFile as error:
@@ -95,6 +87,13 @@ class ContentFinder:
                     raise
                 return None
 
+    def holds_bytes(self, name: str, seen: Seen) -> bool:
+        """Whether a file with the suffix of compressed files has content to be read as `name`. Raises as `find`."""
+        if not decompress.is_compressed_file(name, seen, self.links) or self.head_of(name, seen):
+            return True
+        self.claims[seen.key] = ""  # of no source: empty, or damaged, which was logged
+        return False
+
     def _candidates(self, source: Source) -> Iterator[Seen]:
         """The files that may have the content of a source, the oldest that is not older than the source first.
 
@@ -104,9 +103,10 @@ class ContentFinder:
         found = {}
         for base in source.names:
             for name in (base, *scanner.originals(base)):
-                rotations = (*scanner.rotations(name), *_compressed_in_place(name))
-                for seen in [seen for seen in rotations if self._table.following.may_hold(source.file, seen)]:
-                    found[seen.key] = (seen.mtime_ns < since, scanner.age(seen, base), seen)
+                in_place = [scanner.scan_file(name + suffix) for suffix in scanner.COMPRESSED]
+                for seen in (*scanner.Listing().rotations(name), *in_place):
+                    if seen is not None and self._table.following.may_hold(source.file, seen):
+                        found[seen.key] = (seen.mtime_ns < since, scanner.age(seen, base), seen)
         for _, _, seen in sorted(found.values()):
             own = seen.key == source.key or self.claims.get(seen.key) == source.id
             newer = seen.mtime_ns >= since or source.mark.tail_length > 0
@@ -114,23 +114,20 @@ class ContentFinder:
                 yield seen
 
     def _content_in(self, seen: Seen, source: Source) -> FoundContent | None:
-        descriptor = self._opened(source.file, seen)
-        is_closed = False
-        try:
-            if decompress.is_compressed(seen.path, descriptor):
-                is_closed = True
-                return self._decompressed(descriptor, seen, source)
-            if source.mark.agrees(descriptor):
-                is_closed = True
-                return FoundContent(descriptor, seen.path, seen.key, os.fstat(descriptor).st_size)
-        except CorruptFile as error:
-            events.file_unreadable(path=seen.path, error=str(error))
-        finally:
-            if not is_closed:
-                os.close(descriptor)
+        descriptor = self.opened(source.file, seen)
+        with close_on_exit(descriptor) as closing:
+            try:
+                if decompress.is_compressed(seen.path, descriptor):
+                    return self._decompressed(descriptor, seen, source)
+                if source.mark.agrees(descriptor):
+                    found = FoundContent(descriptor, seen.path, seen.key, os.fstat(descriptor).st_size)
+                    closing.pop_all()
+                    return found
+            except CorruptFile as error:
+                events.file_unreadable(path=seen.path, error=str(error))
         return None
 
-    def _opened(self, name: str, seen: Seen) -> int:
+    def opened(self, name: str, seen: Seen) -> int:
         """A descriptor of a file, to be read as `name`. Raises IncompleteFile: it was renamed since it was listed."""
         descriptor = self.links.open_as(name, seen.path, seen.key)
         if descriptor is None:
@@ -142,7 +139,7 @@ class ContentFinder:
         mark = source.mark
         keep_from = max(0, min(source.offset, mark.offset) - KEPT_BYTES)
         with (
-            open(descriptor, "rb") as packed,
+            open(descriptor, "rb", closefd=False) as packed,
             tempfile.TemporaryFile(dir=self._directory, buffering=0) as target,
         ):
             position, agrees = 0, False
@@ -174,18 +171,8 @@ class ContentFinder:
         return self._table.clock() - since < SETTLED_SECONDS
 
 
-def _compressed_in_place(path: str) -> list[Seen]:
-    """The compressed files that have the name `path` and a suffix."""
-    return [seen for suffix in scanner.COMPRESSED if (seen := scanner.scan_file(path + suffix)) is not None]
-
-
 def _write(descriptor: int, data: bytes, at: int) -> None:
     view = memoryview(data)
     while view:
         written = os.pwrite(descriptor, view, at)
         view, at = view[written:], at + written
-
-
-def _close(found: FoundContent | None) -> None:
-    if found is not None:
-        os.close(found.descriptor)

@@ -23,23 +23,6 @@ PATIENCE_WAITS = 12
 PATIENCE_SECONDS = 60.0
 """So many `rotate_wait`, and at least so long, a younger generation waits for one that cannot be read or found."""
 
-AFTER_READ = {
-    ReadOutcome.END: Event.END_REACHED,
-    ReadOutcome.PARTIAL_LINE: Event.LINE_INCOMPLETE,
-    ReadOutcome.REWRITTEN: Event.FILE_GONE,
-}
-"""What happens to a file when a read found no whole line."""
-
-
-def end_after_read(file: TrackedFile, *, was_silent: bool, is_due: bool) -> End | None:
-    """How a file ends that was read as far as it goes; None: it does not."""
-    reader = file.reader
-    if reader is None or reader.outcome is not ReadOutcome.END:
-        return None
-    if reader.ends_as is not None:
-        return reader.ends_as
-    return end_without_name(reader) if was_silent and is_due and not file.is_named else None
-
 
 class ReadScheduler:
     """Reads the files of a table that may have unread bytes. Owned by `Tailer`."""
@@ -103,7 +86,7 @@ class ReadScheduler:
         readable = self._readable()
         turn = [file for file in self._table.in_state(FileState.ACTIVE) if file.id in readable]
         if turn and self._table.following.order is Order.OLDEST:
-            return [min(turn, key=_last_change)]
+            return [min(turn, key=lambda file: (file.reader.mtime_ns, file.reader.path) if file.reader else (0, ""))]
         return turn
 
     def _take_last_blocks(self) -> list[Piece]:
@@ -118,14 +101,13 @@ class ReadScheduler:
 
     def _read_block(self, file: TrackedFile, budget: int) -> Iterator[Piece]:
         """One block of a file, or lines for as much where a line is a piece; what ends it, if it ends."""
-        reader = file.reader
+        reader, following = file.reader, self._table.following
         if reader is None or file.state is not FileState.ACTIVE:
             return
         was_silent = True
-        once = self._table.following.once and file.name not in self._table.following.spools
-        flush = once or self.is_due(file)
+        flush = (following.once and file.name not in following.spools) or self.is_due(file)
         try:
-            while budget > 0 and (piece := reader.read(self._table.following.cut, flush=flush)):
+            while budget > 0 and (piece := reader.read(following.cut, flush=flush)):
                 was_silent = False
                 self._last_read = file
                 budget -= _cost(piece)
@@ -140,7 +122,11 @@ class ReadScheduler:
             self._table.lose(file, End.DELETED)
             return
         except OSError as error:
-            self._fails(file, reader, error)
+            events.file_unreadable(path=reader.path, error=error.strerror or str(error))
+            reader.outcome = ReadOutcome.MORE
+            self._table.move(file, Event.READ_FAILED)  # the next scan tries again
+            if error.errno in PERMANENT_ERRORS:
+                self._wait_or_pass_over(file, reader.path, error.strerror or str(error))
             return
         except OverBudget as error:  # in the middle of an over-long line, before anything of it was read
             self._hold_back(file, error)
@@ -150,13 +136,18 @@ class ReadScheduler:
         self._after_read(file, reader, was_silent=was_silent)
 
     def _after_read(self, file: TrackedFile, reader: FileReader, *, was_silent: bool) -> None:
-        end = end_after_read(file, was_silent=was_silent, is_due=self.is_due(file))
-        if end is not None:
-            self._table.finish(file, end)
-        elif reader.outcome is ReadOutcome.REWRITTEN:
+        """What it means for a file that a read found no whole line."""
+        if reader.outcome is ReadOutcome.REWRITTEN:
             self._table.lose(file, End.TRUNCATED)
-        elif reader.outcome in AFTER_READ:
-            self._table.move(file, AFTER_READ[reader.outcome])
+        elif reader.outcome is ReadOutcome.PARTIAL_LINE:
+            self._table.move(file, Event.LINE_INCOMPLETE)
+        elif reader.outcome is ReadOutcome.END:
+            if reader.ends_as is not None:
+                self._table.finish(file, reader.ends_as)
+            elif was_silent and self.is_due(file) and not file.is_named:
+                self._table.finish(file, end_without_name(reader))
+            else:
+                self._table.move(file, Event.END_REACHED)
 
     def put_back(self, error: OverBudget) -> None:
         """The piece that was read last cannot be edited: its file is held back, from that piece on."""
@@ -174,14 +165,6 @@ class ReadScheduler:
         """Whether the next block of a file takes its patterns too long."""
         budget = self._table.following.cut.budget
         return budget is not None and budget.must_wait(file.id)
-
-    def _fails(self, file: TrackedFile, reader: FileReader, error: OSError) -> None:
-        """A file cannot be read now: the next scan tries again, but younger generations do not wait for ever."""
-        events.file_unreadable(path=reader.path, error=error.strerror or str(error))
-        reader.outcome = ReadOutcome.MORE
-        self._table.move(file, Event.READ_FAILED)
-        if error.errno in PERMANENT_ERRORS:
-            self._wait_or_pass_over(file, reader.path, error.strerror or str(error))
 
     def _wait_or_pass_over(self, file: TrackedFile, path: str, error: str) -> None:
         """Let younger generations go on if a file has failed for too long."""
@@ -256,7 +239,3 @@ class ReadScheduler:
 
 def _cost(piece: Piece) -> int:
     return piece.span.length + PIECE_BYTES
-
-
-def _last_change(file: TrackedFile) -> tuple[int, str]:
-    return (file.reader.mtime_ns, file.reader.path) if file.reader is not None else (0, "")

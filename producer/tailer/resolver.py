@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from producer.discovery import scanner
-from producer.discovery.safe_open import ExcludedName, NotFollowed
+from producer.discovery.safe_open import ExcludedName, NotFollowed, close_on_exit
 from producer.discovery.scanner import Key, Seen, resolved_path
 from producer.fingerprint import Mark, first_mark
 from producer.model import Source, new_source
@@ -27,13 +27,11 @@ LATE_SECONDS = 3600.0
 
 
 class Resolver:
-    """Finds and opens the files of sources. Owned by `Tailer`, which passes what the last scan found.
-
-    `directory`: for decompressed content.
-    """
+    """Finds and opens the files of sources. Owned by `Tailer`. `directory`: for decompressed content."""
 
     def __init__(self, table: FileTable, directory: Path) -> None:
         self._table = table
+        self._acks = table.acks
         self.finder = ContentFinder(table, directory)
         self.files: Mapping[Key, Seen] = {}  #: what the last scan found
         self.listing = scanner.Listing()  #: of the directories, since the last scan
@@ -67,7 +65,7 @@ class Resolver:
     def may_reappear(self, reader: FileReader, why: End) -> bool:
         """Whether the file of a source that ends may show up again."""
         if reader.ends_as is not None:
-            return scanner.is_at(reader.path, self._table.acks.known[reader.id].key)
+            return scanner.is_at(reader.path, self._acks.known[reader.id].key)
         is_named = reader.offset > 0 or reader.file in self._table.following.spools
         return why is not End.TRUNCATED and is_named and reader.has_name()
 
@@ -83,35 +81,32 @@ class Resolver:
         """A new generation under the archive name `name`, with its reader; None: the next scan tries again."""
         self._skip_if_old(seen, name)
         file = self._table.add_new(seen, name)
-        descriptor: int | None = None
         try:
             descriptor = self.open(name, seen.path, seen.key)
-            if descriptor is not None and name != seen.path and decompress.is_compressed(seen.path, descriptor):
-                _close(descriptor)
-                descriptor = None
-                return self._begin_compressed(file, seen)
-            if descriptor is not None:
-                stat = os.fstat(descriptor)
-                self._check_names(stat, seen.path)
-                origin = min(self._begin_at.get(seen.key, 0), stat.st_size)
-                mark, real = first_mark(descriptor, origin), resolved_path(name, seen.path)
-                source = new_source(name, stat, origin=origin, mark=mark, real=real)
-                reader = self.reader(source, descriptor, seen.path)
-                self._table.identify(file, source)
-                self._table.open_file(file, reader)
-                return source
+            with close_on_exit(descriptor) as closing:
+                if descriptor is not None and name != seen.path and decompress.is_compressed(seen.path, descriptor):
+                    return self._begin_compressed(file, seen)
+                if descriptor is not None:
+                    stat = os.fstat(descriptor)
+                    self._check_names(stat, seen.path)
+                    origin = min(self._begin_at.get(seen.key, 0), stat.st_size)
+                    mark, real = first_mark(descriptor, origin), resolved_path(name, seen.path)
+                    source = new_source(name, stat, origin=origin, mark=mark, real=real)
+                    reader = self.reader(source, descriptor, seen.path)
+                    self._table.identify(file, source)
+                    self._table.open_file(file, reader)
+                    closing.pop_all()
+                    return source
         except IncompleteFile:
             self._table.move(file, Event.DISMISSED)
             return None
         except NotFollowed as refused:
-            _close(descriptor)
             self._table.move(file, Event.DISMISSED)
             self.refuse(seen.path, refused)
             return None
         except OSError as error:
-            if not scanner.is_gone(error):
+            if not isinstance(error, scanner.GONE):
                 events.file_unreadable(path=seen.path, error=error.strerror or str(error))
-        _close(descriptor)
         self._table.move(file, Event.OPEN_FAILED)  # also if it was renamed since the scan
         return None
 
@@ -130,12 +125,9 @@ class Resolver:
 
     def _skip_if_old(self, seen: Seen, name: str) -> None:
         """Let an old file begin at its end; under a name that was shipped before it has what is missing there."""
-        unknown = seen.key not in self._begin_at and self._table.acks.changed_before(name) is None
-        if (
-            unknown
-            and name not in self._table.following.spools
-            and self._table.following.ignores(seen.mtime_ns, self._table.wall())
-        ):
+        following = self._table.following
+        is_known = seen.key in self._begin_at or name in self._acks.changed_before or name in following.spools
+        if not is_known and following.ignores(seen.mtime_ns, self._table.wall()):
             self._begin_at[seen.key] = seen.size
             events.file_ignored(path=seen.path, octets=seen.size)
 
@@ -147,7 +139,8 @@ class Resolver:
             if seen is None:
                 continue
             try:
-                path = self.files[seen.key].path if seen.key in self.files else self._renamed(name, seen.key)
+                found = self.files.get(seen.key)
+                path = found.path if found else self._acks.targets.find(name, seen.key, self.listing)
             except OSError:
                 path = seen.path
             if path is not None:
@@ -160,7 +153,7 @@ class Resolver:
 
     def follow_all(self, begun: list[Source]) -> None:
         """Read new generations once they are durable; where they cannot be made so, forget them until the next scan."""
-        is_durable = self._table.acks.add_durably(begun)
+        is_durable = self._acks.add_durably(begun)
         for source in begun:
             file = self._table.get(source.id)
             if file is None:
@@ -183,39 +176,39 @@ class Resolver:
 
         False: the file is another one, or gone. True also where that is unknown: the next scan tries again.
         """
-        file = self._table.add_known(source)
-        descriptor, path = None, None
+        file, path = self._table.add_known(source), None
         try:
             path = self._path_of(source)
             descriptor = self.open(source.file, path, source.key) if path else None
             if path and descriptor is None:  # renamed since it was found
-                return self._postpone(file, source, descriptor)
-            if path and descriptor is not None and self._is_still(descriptor, path, source):
-                if path == source.file:
-                    source = replace(
-                        source, real=source.real or resolved_path(source.file, path)
-                    )  # older versions: unknown
-                reader = self.reader(source, descriptor, path)
-                self._table.open_file(file, reader)
-                self._follow(file, reader, source, Event.RESUMED)
-                return True
+                return self._postpone(file, source)
+            with close_on_exit(descriptor) as closing:
+                if path and descriptor is not None and self._is_still(descriptor, path, source):
+                    if path == source.file and not source.real:  # older versions: unknown
+                        source = replace(source, real=resolved_path(source.file, path))
+                    self.resume_open(source, descriptor, path)
+                    closing.pop_all()
+                    return True
         except ExcludedName as refused:
-            _close(descriptor)
             self.refuse(source.file, refused)
             if file.state is FileState.WAITING:
                 self._table.move(file, Event.DISMISSED)
             return True  # it goes on once it is not excluded any more
         except NotFollowed as refused:
             self.refuse(source.file, refused)
-            return self._postpone(file, source, descriptor)
+            return self._postpone(file, source)
         except OSError as error:
-            if not scanner.is_gone(error):
+            if not isinstance(error, scanner.GONE):
                 events.file_unreadable(path=source.file, error=error.strerror or str(error))
-            return self._postpone(file, source, descriptor)
-        _close(descriptor)
+            return self._postpone(file, source)
         if or_lose:
             self._table.lose_source(source, End.TRUNCATED if path == source.file else End.DELETED)
         return False
+
+    def _is_still(self, descriptor: int, path: str, source: Source) -> bool:
+        """Whether an open file is the source's. Raises ExcludedName: it may not be read."""
+        self._check_names(os.fstat(descriptor), path)
+        return _is_same(descriptor, path, source) and not self._may_be_compressed(source)
 
     def open(self, name: str, path: str, key: Key) -> int | None:
         """A descriptor of the file `key` at `path`, which is read as `name`; None: another file is there, or none.
@@ -231,11 +224,6 @@ class Resolver:
         """
         seen = self.files.get(key)
         return path if seen is not None and seen.path == path else name
-
-    def _is_still(self, descriptor: int, path: str, source: Source) -> bool:
-        """Whether an open file is the source's. Raises ExcludedName: it may not be read."""
-        self._check_names(os.fstat(descriptor), path)
-        return _is_same(descriptor, path, source) and not self._may_be_compressed(source)
 
     def _check_names(self, stat: os.stat_result, path: str) -> None:
         """A file that is excluded under another name is not read under this one either. Raises ExcludedName."""
@@ -267,9 +255,8 @@ class Resolver:
         rotations = [seen for name in source.names for seen in self.listing.rotations(name)]
         return any(decompress.suffix_of(seen.path) and seen.mtime_ns >= source.mtime_ns for seen in rotations)
 
-    def _postpone(self, file: TrackedFile, source: Source, descriptor: int | None) -> bool:
+    def _postpone(self, file: TrackedFile, source: Source) -> bool:
         """Whether a source goes on is unknown: the next scan tries again."""
-        _close(descriptor)
         self._table.move(file, Event.OPEN_FAILED)
         self._table.set_key(file, source.key if source.inode else None)
         self._table.join_generations(file)
@@ -283,12 +270,9 @@ class Resolver:
                 self.resume(file.source)
 
     def resume_grown(self) -> None:
-        """Go on with the files that ended a moment ago and got late lines; no longer than an hour after their end.
-
-        What is under a watched name is scanned anyhow.
-        """
+        """Go on with the files that ended less than an hour ago and got late lines, unless a scan finds them anyhow."""
         for file in self._table.in_state(FileState.LINGERING):
-            source = self._table.acks.known.get(file.id)
+            source = self._acks.known.get(file.id)
             if source is None or file.key is None:
                 self._table.move(file, Event.DISMISSED)
                 continue
@@ -298,7 +282,7 @@ class Resolver:
                 self._table.move(file, Event.EXPIRED)
                 continue
             file.path = path
-            if _size(path) <= source.offset:
+            if scanner.size_at(path, file.key) <= source.offset:
                 continue
             if self.resume(source.named_again(), or_lose=False):
                 events.late_lines(file=source.file, source=source.id)
@@ -313,7 +297,8 @@ class Resolver:
                 return name
         if source.key in self.files:
             return self.files[source.key].path
-        return self._renamed(source.file, source.key) or self._table.retained.path(source)
+        renamed = self._acks.targets.find(source.file, source.key, self.listing)
+        return renamed or self._table.retained.path(source)
 
     def may_exist(self, source: Source) -> bool:
         """Whether the bytes of a source may still be read: from its file, a copy, or a compressed rotation."""
@@ -331,16 +316,10 @@ class Resolver:
             if path is None or path == self._table.retained.path(source):
                 return False
             descriptor = self.open(source.file, path, source.key)
-            try:
+            with close_on_exit(descriptor):
                 return descriptor is not None and _is_same(descriptor, path, source)
-            finally:
-                _close(descriptor)
         except OSError:
             return False  # unknown is no promise
-
-    def _renamed(self, name: str, key: Key) -> str | None:
-        """Where a rotation put the file `key` that had a name."""
-        return self._table.acks.targets.find(name, key, self.listing)
 
     def reader(self, source: Source, descriptor: int, path: str) -> FileReader:
         """Read an open file of a source; with `--once` to the end that it has now."""
@@ -363,8 +342,8 @@ class Resolver:
         self._table.leave(file)
 
     def _follow(self, file: TrackedFile, reader: FileReader, source: Source, event: Event) -> None:
-        self._table.acks.add(source)
-        self._table.acks.note_scan(reader.id, reader.size, reader.mtime_ns, reader.start)
+        self._acks.add(source)
+        self._acks.note_scan(reader.id, reader.size, reader.mtime_ns, reader.start)
         self._table.take_inode(file)
         self._table.move(file, event)
         events.file_followed(path=reader.path, source=source.id, offset=source.offset)
@@ -379,21 +358,9 @@ def _is_same(descriptor: int, path: str, source: Source) -> bool:
     return named and source.mark.agrees(descriptor)
 
 
-def _close(descriptor: int | None) -> None:
-    if descriptor is not None:
-        os.close(descriptor)
-
-
 def _path_now(path: str, key: Key) -> str | None:
     """Where a file is that was at `path`; None: not in that directory. Unknown counts as unchanged."""
     try:
-        return path if scanner.is_at(path, key) else scanner.find_inode(os.path.dirname(path), key)
+        return path if scanner.is_at(path, key) else scanner.Listing().find_renamed([path], key)
     except OSError:
         return path
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0

@@ -18,6 +18,7 @@ from producer.tailer import decompress
 from producer.tailer.atomic_replace import AtomicReplacement
 from producer.tailer.copytruncate import CompressedFiles, Copies
 from producer.tailer.decompress import IncompleteFile
+from producer.tailer.file_reader import FileReader
 from producer.tailer.file_table import Event, FileTable, TrackedFile
 from producer.tailer.resolver import Resolver
 from shipper import events
@@ -46,7 +47,7 @@ class BlankSources:
         kept = []
         for source in sources:
             if is_blank(source):
-                self._acks.add_name(source)
+                self._acks.note_name(source.file, source.mtime_ns)
                 self.add(source)
             else:
                 kept.append(source)
@@ -58,10 +59,8 @@ class BlankSources:
 
     def name_of(self, seen: Seen) -> str | None:
         """The name that an empty, renamed file had; its later content belongs there."""
-        for source in self._blanks:
-            if source.key == seen.key and seen.size == 0 and scanner.is_sibling(seen.path, source.file):
-                return source.file
-        return None
+        same = (source.file for source in self._blanks if source.key == seen.key and seen.size == 0)
+        return next((name for name in same if scanner.is_sibling(seen.path, name)), None)
 
     def scan_ends(self) -> None:
         """Forget those whose name has a source again."""
@@ -82,6 +81,8 @@ class Rotation:
 
     def __init__(self, table: FileTable, resolver: Resolver) -> None:
         self._table = table
+        self._acks = table.acks
+        self._spools = table.following.spools
         self._resolver = resolver
         self._may_match = prefix_matcher(table.following.watched.patterns)
         self._replacement = AtomicReplacement(table, resolver)
@@ -97,14 +98,13 @@ class Rotation:
         """What was found is what the next scan compares with."""
         self.copies.forget(files.keys())
         self.blanks.scan_ends()
-        self._table.acks.scan_ends({seen.path for seen in files.values()})
-        is_known = lambda name: self._table.acks.changed_before(name) is not None  # noqa: E731
-        self._compressed.scan_ends(files.keys(), is_known=is_known)
+        self._acks.scan_ends({seen.path for seen in files.values()})
+        self._compressed.scan_ends(files.keys(), known=self._acks.changed_before)
 
     def appeared(self, seen: Seen) -> list[Source]:
         """The generations that begin because `seen` is there, which is not read yet."""
         ended = self._table.ended_at(seen.key)
-        source = None if ended is None else self._table.acks.known.get(ended.id)
+        source = None if ended is None else self._acks.known.get(ended.id)
         if source is not None and self._resolver.resume(source.named_again(), or_lose=False):
             return []
         decision = self.decide(seen)
@@ -120,8 +120,7 @@ class Rotation:
 
     def decide(self, seen: Seen) -> Decision:
         """What a file means that is not read yet. Reads files, changes none of the tracked ones."""
-        waits_for_open = self._table.waits_for_open(seen.key)
-        if waits_for_open or self._compressed.excludes(seen) or self.is_copy(seen):
+        if self._table.waits_for_open(seen.key) or self._compressed.excludes(seen) or self.is_copy(seen):
             return Decision()
         if (blank := self.blanks.name_of(seen)) is not None:
             return Decision(((seen, blank),))
@@ -130,47 +129,50 @@ class Rotation:
             missed = self._missed_before(name)
         except IncompleteFile:
             return Decision()  # an older generation may be being compressed: the next scan decides
-        return order_generations(seen, name, missed)
+        if name != seen.path:  # it is among them, by another path of the same file, too
+            return Decision(tuple((each, name) for each in missed))
+        older = [(each, name) for each in missed if each.key != seen.key]
+        return Decision((*older, (seen, name)), may_replace=not older)
 
     def vanished(self, present: Container[str]) -> list[Source]:
         """The generations that begin although no file has their name now: they came and were renamed."""
         begun: list[Source | None] = []
-        for name in [name for name in self._table.acks.names if name not in present]:
+        for name in [name for name in self._acks.changed_before if name not in present]:
             if os.path.lexists(name) or not self.may_match(name):
                 continue
             with contextlib.suppress(IncompleteFile):
                 begun.extend(self._resolver.begin(each, name) for each in self._missed_before(name))
         return [source for source in begun if source is not None]
 
-    def dismissed_blank(self, file: TrackedFile, files: Mapping[Key, Seen]) -> bool:
+    def dismissed_blank(self, file: TrackedFile, reader: FileReader, files: Mapping[Key, Seen]) -> bool:
         """Whether an empty file is not read: it begins anew after missed generations, or is a copy.
 
         It may be empty again: what came and was copied between two scans is found now, or never.
         """
         seen = files.get(file.key) if file.key else None
-        if seen is None or file.reader is None or not file.reader.is_blank or not file.is_reading:
+        if seen is None or not reader.is_blank or not file.is_reading:
             return False
         if is_copy := self._is_copy_now(file, seen):
             self._table.move(file, Event.DISMISSED)
-            self._table.acks.forget([self._table.acks.remove(file.id)])
+            self._acks.forget([self._acks.remove(file.id)])
         elif comes_later := self._comes_after_missed(file):
             self._table.move(file, Event.DISMISSED)
-            self.blanks.add(self._table.acks.remove(file.id))
+            self.blanks.add(self._acks.remove(file.id))
         return is_copy or comes_later
 
-    def must_wait(self, file: TrackedFile) -> bool:
+    def must_wait(self, file: TrackedFile, reader: FileReader) -> bool:
         """Whether only a full scan can identify the content of an empty file."""
-        if file.reader is None or not file.reader.is_blank:
+        if not reader.is_blank:
             return False
         try:
-            seen = scanner.scan_file(file.reader.path)
+            seen = scanner.scan_file(reader.path)
         except OSError:
             return True
         return self._comes_after_missed(file) or (seen is not None and self._is_copy_now(file, seen))
 
     def _comes_after_missed(self, file: TrackedFile) -> bool:
         """Whether what is written to an empty file is younger than a generation that was missed."""
-        if file.name in self._table.following.spools:
+        if file.name in self._spools:
             return False
         with contextlib.suppress(IncompleteFile):
             return bool(self._missed_before(file.name))
@@ -178,29 +180,26 @@ class Rotation:
 
     def _is_copy_now(self, file: TrackedFile, seen: Seen) -> bool:
         """Whether an empty file becomes a copy of another, which was seen before its first byte."""
-        return file.name not in self._table.following.spools and seen.size > 0 and self.is_copy(seen)
+        return file.name not in self._spools and seen.size > 0 and self.is_copy(seen)
 
     # -- missed generations and copies ------------------------------------------------------------------------------
 
     def _first_name(self, seen: Seen) -> str:
         """The name that a new file had before it was renamed since the last scan, if that name is free now."""
         for name in () if self._compressed.is_named(seen) else scanner.originals(seen.path):
-            known_until = self._table.acks.changed_before(name)
+            known_until = self._acks.changed_before.get(name)
             if known_until is not None and seen.mtime_ns >= known_until and not os.path.lexists(name):
                 return name
         return seen.path
 
     def _missed_before(self, name: str) -> list[Seen]:
-        """The files that had `name` and are newer than all that is known of it, the oldest first.
-
-        Raises IncompleteFile: the content of a compressed one is unknown yet.
-        """
-        known_until = 0 if name in self._table.following.spools else self._table.acks.changed_before(name)
+        """The files that had `name` and are newer than all that is known of it, oldest first. Raises IncompleteFile."""
+        known_until = 0 if name in self._spools else self._acks.changed_before.get(name)
         if known_until is None:
             return []
         return [
             sibling
-            for sibling in self._table.acks.targets.rotations(name, self._resolver.listing)
+            for sibling in self._acks.targets.rotations(name, self._resolver.listing)
             if sibling.mtime_ns >= known_until
             and not self._table.is_tracked(sibling)
             and self._is_readable(name, sibling)
@@ -229,20 +228,7 @@ class Rotation:
         if self._compressed.is_named(sibling) or os.path.lexists(sibling.path.removesuffix(suffix)):
             return False  # shipped as it is; or its original is still there
         try:
-            if not decompress.is_compressed_file(name, sibling, self._table.following.links):
-                return True
-            if self._resolver.finder.head_of(name, sibling):
-                return True
+            return self._resolver.finder.holds_bytes(name, sibling)
         except OSError as error:
             events.file_unreadable(path=sibling.path, error=error.strerror or str(error))
             return False
-        self._resolver.finder.claims[sibling.key] = ""  # of no source: empty, or damaged, which was logged
-        return False
-
-
-def order_generations(seen: Seen, name: str, missed: Iterable[Seen]) -> Decision:
-    """What begins because of `seen`, whose first name was `name`, after those that were `missed` under that name."""
-    if name != seen.path:  # it is among them, by another path of the same file, too
-        return Decision(tuple((each, name) for each in missed))
-    older = [each for each in missed if each.key != seen.key]
-    return Decision((*((each, name) for each in older), (seen, name)), may_replace=not older)

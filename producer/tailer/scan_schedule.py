@@ -8,7 +8,7 @@ Files that grow without a hint: written by another machine, or through a name in
 import math
 import os
 import time
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from producer.discovery.patterns import prefix_matcher
 from producer.discovery.scanner import Key, ScanResult
@@ -16,37 +16,6 @@ from producer.discovery.watcher import Wake, Watcher
 from producer.options import Task
 from producer.tailer.tailer import Tailer
 from shipper import events
-
-
-class UnhintedFiles:
-    """Finds files for which no hints come: a file that grew without a hint, and had none until the next scan."""
-
-    def __init__(self) -> None:
-        self._suspects: dict[Key, str] = {}
-        self._silent: set[str] = set()
-
-    def note_hints(self, keys: Iterable[Key | None]) -> None:
-        """Hints came for these files."""
-        for key in keys:
-            if key is not None:
-                self._suspects.pop(key, None)
-
-    def note_scan(self, grew: Mapping[Key, str]) -> None:
-        """A scan without a hint found that these files grew."""
-        unheard = set(self._suspects.values())
-        if unheard and not self._silent:
-            events.watching_failed(error=f"{min(unheard)} grows without a notification")
-        self._silent |= unheard
-        self._suspects = dict(grew)
-
-    def forget_others(self, names: Container[str]) -> None:
-        """Only these names are there now."""
-        self._silent = {path for path in self._silent if path in names}
-
-    def __bool__(self) -> bool:
-        """Whether there are such files."""
-        return bool(self._silent)
-
 
 NAMES_SECONDS = 0.1
 """Minimum seconds between two full scans, however often names change."""
@@ -65,7 +34,8 @@ class ScanSchedule:
         self._wake = wake
         self._clock = clock
         self._names: Mapping[str, Key | None] = {}
-        self._unhinted = UnhintedFiles()
+        self._suspects: Mapping[Key, str] = {}  # grew without a hint at the last scan, and had none since
+        self._unhinted: set[str] = set()  # had none until the next scan either: no hints come for them
         self._watcher = Watcher(wake, is_name=self._is_name, concerns=prefix_matcher(task.following.watched.patterns))
         self._scanned_at = self._polled_at = self._hinted_at = -math.inf
         self._took = 0.0
@@ -78,11 +48,6 @@ class ScanSchedule:
             return math.inf
         due = min(self._scan_at, self._polled_at + self._task.poll)
         return min(due, self._hinted_at + HINTS_SECONDS) if self._wake.has_grown else due
-
-    @property
-    def is_due(self) -> bool:
-        """Whether it is time for one."""
-        return self._clock() >= self.next_at
 
     @property
     def _scan_at(self) -> float:
@@ -100,18 +65,27 @@ class ScanSchedule:
         if self._task.watch and not following.once:
             self._names = found.names
             if self._has_hints and not asked:
-                self._unhinted.note_scan(sources.grew)
-            self._unhinted.forget_others(found.names)
+                self._note_unhinted(sources.grew)
+            self._unhinted = {path for path in self._unhinted if path in found.names}
             blind = _has_files(self._watcher.watch(found.directories), found)
             self._has_hints = not (blind or self._unhinted or sources.is_unsettled)
         self._took = self._clock() - self._scanned_at
+
+    def _note_unhinted(self, grew: Mapping[Key, str]) -> None:
+        """A scan without a hint found that these files grew."""
+        unheard = set(self._suspects.values())
+        if unheard and not self._unhinted:
+            events.watching_failed(error=f"{min(unheard)} grows without a notification")
+        self._unhinted |= unheard
+        self._suspects = grew
 
     def scan_if_due(self, sources: Tailer) -> None:
         """Scan all files if that is due, else check the files with hints and those that are about to end."""
         now, grown = self._clock(), self._wake.take_grown()
         if math.isinf(self.next_at):
             return
-        self._unhinted.note_hints(map(self._names.get, grown))
+        hinted = {self._names.get(path) for path in grown}
+        self._suspects = {key: path for key, path in self._suspects.items() if key not in hinted}
         if now >= self._scan_at:
             self.scan(sources)
             return

@@ -5,7 +5,7 @@ Device numbers may change with a reboot or a mount: a file is the same if its in
 
 import contextlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from producer.discovery import scanner
@@ -26,6 +26,8 @@ class Startup:
 
     def __init__(self, table: FileTable, resolver: Resolver, blanks: BlankSources) -> None:
         self._table = table
+        self._acks = table.acks
+        self._links = table.following.links
         self._resolver = resolver
         self._blanks = blanks
 
@@ -37,24 +39,26 @@ class Startup:
         found = scanner.scan(self._table.following.watched)
         self._resolver.found({seen.key: seen for seen in found.files}, {})
         sources = [self._table.retained.with_retained_inode(source) for source in sources]
-        names = {
-            source.file for source in sources if self._resolver.is_named(source) and not self._is_twin(source, found)
-        }
+        names = {each.file for each in sources if self._resolver.is_named(each) and not self._is_twin(each, found)}
         unnamed = [source for source in sources if source.file not in names]
         before = [source for source in sources if source.file in names]
-        sources = [*unnamed, *with_current_devices(before, self._resolver.files.values(), self._table.following.links)]
+        by_inode: dict[int, list[Seen]] = {}
+        for seen in found.files:
+            by_inode.setdefault(seen.inode, []).append(seen)
+        now = [_with_current_device(source, by_inode.get(source.inode, []), self._links) for source in before]
+        sources = [*unnamed, *now]
         newest = {source.key: source.id for source in sources if not source.ended_at}
         sources = self._blanks.without(sources)
         for source in sources:
-            self._table.acks.add(source)
-        for source in set(sources) - {*before, *unnamed}:
-            self._table.acks.note_device(source)
-        self._table.acks.scan_ends(())
+            self._acks.add(source)
+        for source in set(now) - set(before):
+            self._acks.change(source)
+        self._acks.scan_ends(())
         # the youngest generation of a name comes last, whenever it was first seen
         for source in unnamed:
             self._exclude(source, newest)
         named = [source for source in sources if source.file in names]
-        for source in sorted(named, key=lambda source: has_first_name(source, newest, self._table.following.links)):
+        for source in sorted(named, key=lambda source: has_first_name(source, newest, self._links)):
             if source.excluded:
                 self._include_again(source)
             elif source.ended_at:
@@ -92,7 +96,7 @@ class Startup:
             self._table.exclude(source)
             return
         os.close(found.descriptor)
-        self._table.acks.add(living)
+        self._acks.add(living)
         self._table.lose_source(living, End.DELETED)
 
     def _is_under_another_name(self, source: Source) -> bool:
@@ -112,33 +116,16 @@ class Startup:
         self._table.exclude(source)  # it goes on if its file comes back under a name that is watched
         if source.excluded or source.ended_at:
             if source.excluded:
-                self._table.acks.note_size(source.id, _size_at(source.file, source.key))
+                self._acks.note_size(source.id, scanner.size_at(source.file, source.key))
             return
         if newest.get(source.key) == source.id:
-            source = replace(source, size=max(source.size, _size_at(source.file, source.key)))
-            self._table.acks.note_size(source.id, source.size)
+            source = replace(source, size=max(source.size, scanner.size_at(source.file, source.key)))
+            self._acks.note_size(source.id, source.size)
         events.file_excluded(path=source.file, source=source.id, unread=max(0, source.size - source.offset))
         if source.offset > source.origin:
             self._table.finish_excluded(source)
         else:  # no archive has anything of it
-            self._table.acks.exclude(source.id)
-
-
-def _size_at(path: str, key: Key) -> int:
-    """How long the file `key` is, if it is at `path`; 0: that is not known."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return 0
-    return found.st_size if (found.st_dev, found.st_ino) == key else 0
-
-
-def with_current_devices(sources: Iterable[Source], files: Iterable[Seen], links: Links) -> list[Source]:
-    """`sources` with the device numbers that their files have now. `files`: the result of a scan."""
-    by_inode: dict[int, list[Seen]] = {}
-    for seen in files:
-        by_inode.setdefault(seen.inode, []).append(seen)
-    return [_with_current_device(source, by_inode.get(source.inode, []), links) for source in sources]
+            self._acks.exclude(source.id)
 
 
 def has_first_name(source: Source, newest: Mapping[tuple[int, int], str], links: Links) -> bool:
@@ -156,25 +143,23 @@ def has_first_name(source: Source, newest: Mapping[tuple[int, int], str], links:
 
 
 def _with_current_device(source: Source, files: list[Seen], links: Links) -> Source:
-    """A source that shipped nothing yet, or whose file cannot be found, stays as it is."""
+    """A source with the device number that its file has now. `files`: those with its inode number that a scan found.
+
+    One that shipped nothing yet, or whose file cannot be found, stays as it is.
+    """
+    if not (source.inode and source.mark.head_length) or any(seen.key == source.key for seen in files):
+        return source
     try:
-        if not _has_moved(source, files):
+        if os.stat(os.path.dirname(source.names[-1])).st_dev == source.device:
             return source
-        rotations = [seen for name in source.names for seen in (scanner.scan_file(name), *scanner.rotations(name))]
+        rotations = [
+            seen for name in source.names for seen in (scanner.scan_file(name), *scanner.Listing().rotations(name))
+        ]
         for seen in (*files, *rotations):
             if seen is not None and seen.inode == source.inode and content_matches(seen, source.mark, links):
                 events.device_changed(file=source.file, source=source.id)
                 return replace(source, device=seen.device)
     except OSError as error:
-        if not scanner.is_gone(error):
+        if not isinstance(error, scanner.GONE):
             events.file_unreadable(path=source.file, error=error.strerror or str(error))
     return source
-
-
-def _has_moved(source: Source, files: list[Seen]) -> bool:
-    known = bool(source.inode and source.mark.head_length)
-    return known and not any(seen.key == source.key for seen in files) and _device_now(source) != source.device
-
-
-def _device_now(source: Source) -> int:
-    return os.stat(os.path.dirname(source.names[-1])).st_dev

@@ -6,36 +6,34 @@ opens the files of sources, `read_scheduler.py` reads them, `rotation.py` decide
 """
 
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from producer.checkpoint.store import Checkpoints
 from producer.discovery import scanner
 from producer.discovery.scanner import Key, Seen
-from producer.model import Piece, Source
+from producer.model import Source
 from producer.options import Following
 from producer.tailer.ended_files import EndedFiles
 from producer.tailer.file_reader import FileReader, ReadOutcome
-from producer.tailer.file_table import FileState, FileTable, TrackedFile
+from producer.tailer.file_table import Event, FileState, FileTable, TrackedFile
 from producer.tailer.read_scheduler import ReadScheduler
 from producer.tailer.resolver import Resolver
 from producer.tailer.retained_files import RetainedFiles
 from producer.tailer.rotation import Rotation
 from producer.tailer.startup import Startup
-from producer.transform.time_budget import OverBudget
 from shipper import events
 from shipper.model import End
 
 
 class Tailer:
-    """The files of one host. One caller at a time, from any thread; only `read` and `acknowledged` may overlap."""
+    """The files of one host. One caller at a time, from any thread; only reading and acknowledgements may overlap."""
 
     def __init__(self, table: FileTable, resolver: Resolver) -> None:
         self._table = table
         self.resolver = resolver
-        self._scheduler = ReadScheduler(table, resolver.finder)
-        self._rotation = Rotation(table, resolver)
-        self._startup = Startup(table, resolver, self._rotation.blanks)
-        self.ended_files = EndedFiles(table, resolver)
+        self.read_scheduler = ReadScheduler(table, resolver.finder)  #: reads the files in turn
+        self.rotation = Rotation(table, resolver)
+        self.ended_files = EndedFiles(table, resolver)  #: takes acknowledgements; closes and deletes files
         self.acks = table.acks  #: how far each source is acknowledged
         self.retained = table.retained  #: files that stay open although they are not read
         self._first_scan = True
@@ -46,7 +44,7 @@ class Tailer:
 
     def resume(self, sources: list[Source]) -> None:
         """Continue the sources of the checkpoint."""
-        self._startup.resume(sources)
+        Startup(self._table, self.resolver, self.rotation.blanks).resume(sources)
 
     @property
     def excluded_bytes(self) -> dict[str, int]:
@@ -66,12 +64,7 @@ class Tailer:
     @property
     def idle(self) -> bool:
         """Whether nothing is left to read that the last scan found."""
-        return self._scheduler.idle
-
-    @property
-    def backlog_bytes(self) -> int:
-        """Bytes seen in the files and not read yet."""
-        return self._scheduler.backlog_bytes
+        return self.read_scheduler.idle
 
     @property
     def unread(self) -> list[str]:
@@ -85,44 +78,29 @@ class Tailer:
     @property
     def readers(self) -> list[FileReader]:
         """The open files, also those whose last block is not acknowledged yet; not to be changed."""
-        return self._table.readers()
+        return [reader for _, reader in self._table.open_files()]
 
     @property
     def reading(self) -> list[FileReader]:
         """The open files whose end was not read yet; not to be changed."""
-        return [file.reader for file in self._table.open_files() if file.reader is not None and file.is_reading]
+        return [reader for file, reader in self._table.open_files() if file.is_reading]
 
     def nameless(self) -> dict[str, Seen]:
         """By source: the open files that no name leads to, where this process can open them again."""
-        readers = [reader for reader in self._table.readers() if reader.fd >= 0 and not reader.has_name()]
+        readers = [reader for reader in self.readers if reader.fd >= 0 and not reader.has_name()]
         return {each.id: Seen(f"/dev/fd/{each.fd}", *each.key, each.size, each.mtime_ns) for each in readers}
-
-    def pieces(self, budget_bytes: int) -> Iterator[Piece]:
-        """The next pieces, about `budget_bytes` in all, one block of each file in turn so that none starves.
-
-        To be iterated to the end; each is read when the iterator reaches it.
-        """
-        return self._scheduler.pieces(budget_bytes)
-
-    def put_back(self, error: OverBudget) -> None:
-        """The last of the pieces cannot be edited: its file is held back, from that piece on."""
-        self._scheduler.put_back(error)
-
-    def read(self, budget_bytes: int) -> list[Piece]:
-        """The same as a list."""
-        return list(self.pieces(budget_bytes))
 
     def close(self) -> None:
         """Close every file, except those that are handed over to the tailer after this one."""
-        self.retained.hand_over(self._table.readers())
+        self.retained.hand_over(self.readers)
         self._table.close()
 
     # -- scanning -----------------------------------------------------------------------------------------------
 
     def scan(self) -> None:
         """Scan the file system and decide: new, grown, renamed, deleted, truncated."""
-        self.retire()
-        self._scheduler.scan_begins()
+        self.ended_files.retire()
+        self.read_scheduler.scan_begins()
         found = self.found = scanner.scan(self._table.following.watched)
         for path in set(found.fifos) - self._fifos:
             events.fifo_not_read(path=path)
@@ -144,60 +122,57 @@ class Tailer:
                 self._found_again(file, file.reader, seen.path)
             else:
                 begun.extend(self._appeared(seen))
-        begun.extend(self._rotation.vanished(found.names))
+        begun.extend(self.rotation.vanished(found.names))
         self.resolver.follow_all(begun)  # durable before its first byte is read
         self._notice_lost_names(files)
         put_off = any(self._table.reader(source.id) is None for source in begun)
-        is_lost = bool(self._table.in_state(FileState.LOST))
-        self.is_unsettled = put_off or is_lost or bool(found.unknown or self.resolver.unopened)
-        self.ended_files.forget_if_due(files, self._rotation.copies.sources)
+        lost = self._table.in_state(FileState.LOST)
+        self.is_unsettled = put_off or bool(lost or found.unknown or self.resolver.unopened)
+        self.ended_files.forget_if_due(files, self.rotation.copies.sources)
         self.retained.settle(self.acks.known)
-        self._rotation.scan_ends(files)
+        self.rotation.scan_ends(files)
 
     def grown(self, paths: Iterable[str]) -> None:
         """Check the files that have `paths`, as far as the last scan found them; a hint from the watcher."""
-        keys = {self.found.names.get(path) for path in paths}
-        grown = [file for key in keys if key is not None and (file := self._table.at(key)) is not None]
-        if any(file.reader is not None and file.reader.is_blank for file in grown):
+        files = [self._table.at(key) for key in {self.found.names.get(path) for path in paths} if key is not None]
+        grown = [(file, file.reader) for file in files if file is not None and file.reader is not None]
+        if any(reader.is_blank for _, reader in grown):
             self.resolver.refresh_listing()
-        late = {file.id for file in grown if self._rotation.must_wait(file)}
+        late = {file.id for file, reader in grown if self.rotation.must_wait(file, reader)}
         self.is_unsettled |= bool(late)  # the next scan begins the missed ones first
-        self._check([file for file in grown if file.id not in late], is_scan=False)
+        self._check([each for each in grown if each[0].id not in late], is_scan=False)
 
     def poll(self) -> None:
         """Check the files for which no hint comes: those that lost their names, and those that could not be read."""
-        self._scheduler.scan_begins()
-        self._check([file for file in self._table.open_files() if must_be_polled(file)], is_scan=False)
+        self.read_scheduler.scan_begins()
+        self._check([each for each in self._table.open_files() if must_be_polled(*each)], is_scan=False)
         self.resolver.resume_grown()
 
     def _check_changed(self, files: Mapping[Key, Seen]) -> None:
         """Check the files that changed since the last scan, and those that must be polled."""
         changed, grew = [], {}
-        for file in self._table.open_files():
+        for file, reader in self._table.open_files():
             seen = files.get(file.key) if file.key else None
-            if file.reader is not None and (must_be_polled(file) or has_changed(file.reader, seen)):
-                changed.append(file)
-                if seen is not None and seen.size > file.reader.size:
-                    grew[seen.key] = file.reader.path
+            is_changed = seen is None or (seen.size, seen.mtime_ns) != (reader.size, reader.mtime_ns)
+            if is_changed or must_be_polled(file, reader):
+                changed.append((file, reader))
+                if seen is not None and seen.size > reader.size:
+                    grew[seen.key] = reader.path
         self.grew = grew
-        self._check([file for file in changed if not self._rotation.dismissed_blank(file, files)], is_scan=True)
+        self._check([each for each in changed if not self.rotation.dismissed_blank(*each, files)], is_scan=True)
 
-    def _check(self, files: Iterable[TrackedFile], *, is_scan: bool) -> None:
-        checked = [file for file in files if file.is_reading and self._check_one(file, is_scan=is_scan)]
-        readers = [file.reader for file in checked if file.reader is not None]
-        starts = {each.id: each.start for each in readers if not each.marked and each.start.head_length}
+    def _check(self, files: Iterable[tuple[TrackedFile, FileReader]], *, is_scan: bool) -> None:
+        checked = [each for each in files if each[0].is_reading and self._check_one(*each, is_scan=is_scan)]
+        starts = {each.id: each.start for _, each in checked if not each.marked and each.start.head_length}
         if self.acks.save_marks(starts):
-            for reader in readers:
+            for _, reader in checked:
                 reader.marked |= reader.id in starts
-        for file in checked:
-            if file.reader is not None and (file.reader.outcome is ReadOutcome.MORE or self._scheduler.is_due(file)):
-                self._table.queue(file)
+        for file, reader in checked:
+            if reader.outcome is ReadOutcome.MORE or self.read_scheduler.is_due(file):
+                self._table.move(file, Event.GREW)
 
-    def _check_one(self, file: TrackedFile, *, is_scan: bool) -> bool:
+    def _check_one(self, file: TrackedFile, reader: FileReader, *, is_scan: bool) -> bool:
         """Check one file and note what was found; whether it goes on."""
-        reader = file.reader
-        if reader is None:
-            return False
         try:
             lost = reader.check()
         except scanner.GONE:
@@ -218,15 +193,11 @@ class Tailer:
             self.acks.note_size(reader.id, reader.size)
         return True
 
-    def is_copy(self, seen: Seen) -> bool:
-        """Whether `seen` only has the content of another file that is read."""
-        return self._rotation.is_copy(seen)
-
     def _appeared(self, seen: Seen) -> list[Source]:
         """The generations that begin because of a file, under the first of its names that may be opened."""
         begun: list[Source] = []
         for path in (seen.path, *self.found.others.get(seen.key, ())):
-            begun += self._rotation.appeared(seen._replace(path=path))
+            begun += self.rotation.appeared(seen._replace(path=path))
             if path not in self.resolver.refused:
                 break
         return begun
@@ -243,28 +214,13 @@ class Tailer:
             file.left_at = self._table.clock()
 
     def _notice_lost_names(self, found: Container[Key]) -> None:
-        for file in self._table.open_files():
-            gone = file.is_named and file.is_reading and file.key not in found
-            if gone and file.reader is not None and not self._is_at_a_watched_name(file.reader):
+        for file, reader in self._table.open_files():
+            is_gone = file.is_named and file.is_reading and file.key not in found
+            # a scan without the right to list its directory does not find it; a reader finds it elsewhere, too
+            if is_gone and not (self.rotation.may_match(reader.path) and scanner.is_at(reader.path, reader.key)):
                 self._table.leave(file)
 
-    def _is_at_a_watched_name(self, reader: FileReader) -> bool:
-        """Whether a file is where a scan could find it if it had the right; a reader finds its file elsewhere, too."""
-        return self._rotation.may_match(reader.path) and scanner.is_at(reader.path, reader.key)
-
     # -- what is acknowledged -----------------------------------------------------------------------------------
-
-    def acknowledged(self, piece: Piece, sequence: int) -> None:
-        """JetStream has stored `piece` and everything before it of its source."""
-        self.ended_files.acknowledged(piece, sequence)
-
-    def retire(self) -> None:
-        """Close the files whose last block is acknowledged; one that got more bytes since then is read on."""
-        self.ended_files.retire()
-
-    def release(self, source: Source) -> None:
-        """The file of a source that ended is deleted: its inode number is free for any other file."""
-        self.ended_files.release(source)
 
     def may_be_read_again(self, source: Source) -> bool:
         """Whether bytes of a source that are acknowledged may still be found."""
@@ -287,17 +243,11 @@ class Tailer:
         return is_its_own and self.resolver.is_on_disk(source)
 
 
-def must_be_polled(file: TrackedFile) -> bool:
+def must_be_polled(file: TrackedFile, reader: FileReader) -> bool:
     """Whether a file is checked whatever was found at its name: it left that, or is not read to its end."""
-    reader = file.reader
     is_unread = file.state in (FileState.ACTIVE, FileState.UNREADABLE)
-    is_unmarked = reader is not None and reader.size > 0 and not reader.marked
+    is_unmarked = reader.size > 0 and not reader.marked
     return is_unread or file.left_at is not None or not file.is_named or is_unmarked
-
-
-def has_changed(reader: FileReader, seen: Seen | None) -> bool:
-    """Whether a scan found something else than the last check of a file; `seen`: at its inode."""
-    return seen is None or seen.size != reader.size or seen.mtime_ns != reader.mtime_ns
 
 
 def new_tailer(

@@ -118,7 +118,7 @@ class Host:
         self.start()
 
     def read(self, budget: int = 1 << 20) -> list[Piece]:
-        pieces = self.sources.read(budget)
+        pieces = list(self.sources.read_scheduler.pieces(budget))
         self.window += pieces
         return pieces
 
@@ -138,7 +138,7 @@ class Host:
         self.window = self.window[len(settled) :]
         for piece in settled:
             self.sequence += 1
-            self.sources.acknowledged(piece, self.sequence)
+            self.sources.ended_files.acknowledged(piece, self.sequence)
 
     def save(self) -> None:
         self.checkpoints.save(self.sources.acks.take_unsaved())
@@ -149,7 +149,7 @@ class Host:
         while self.read():
             self.deliver()
             self.acknowledge()
-        self.sources.retire()
+        self.sources.ended_files.retire()
         self.save()
 
     def let_go(self) -> None:

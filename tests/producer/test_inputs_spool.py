@@ -29,7 +29,7 @@ class Input:
         return Progress.of(acks.known.values(), acks.unsaved_ids)
 
     def tend(self) -> None:
-        self.spool.tend(self.progress(), self.host.sources.release)
+        self.spool.tend(self.progress(), self.host.sources.ended_files.release)
 
     def step(self) -> None:
         """Scan, ship, save, maintain the spool."""
@@ -135,7 +135,7 @@ def test_nothing_is_deleted_before_the_checkpoint_reports_that_it_ended(tmp_path
         while each.host.read():
             each.host.deliver()
             each.host.acknowledge()
-    each.host.sources.retire()
+    each.host.sources.ended_files.retire()
     assert all(each.progress().is_over(segment.key) for segment in spool.rotated(each.path))
     each.tend()
     assert each.names == [rotated(number) for number in range(1, 5)]

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import zlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +173,7 @@ async def test_a_host_that_was_killed_while_it_left_publishes_nothing_more_there
         await becomes(lambda: world.producer.pipeline.status()["in_flight_blocks"] == 0)
     world.belongs(1, 1)
     with contextlib.closing(Checkpoints(tmp_path / "checkpoint.sqlite")) as checkpoints:
-        checkpoints.stand_at(Place(partition=0).left_for(1))
+        checkpoints.stand_at(Place(partition=0, leaving=1))
     world.append(b"two\n")
     async with world.running():
         await becomes(lambda: len(world.partitions[1].stream) == 1)
@@ -187,7 +188,7 @@ async def test_a_host_whose_map_is_gone_while_it_leaves_stays_under_the_version_
         await becomes(lambda: len(world.partitions[0].stream) == 1)
         await becomes(lambda: world.producer.pipeline.status()["in_flight_blocks"] == 0)
     with contextlib.closing(Checkpoints(tmp_path / "checkpoint.sqlite")) as checkpoints:
-        checkpoints.stand_at(Place(partition=0).left_for(7))
+        checkpoints.stand_at(Place(partition=0, leaving=7))
     world.append(b"two\n")
     async with world.running():
         await becomes(lambda: world.place == Place(partition=0, version=7))
@@ -225,7 +226,7 @@ async def test_what_an_older_sender_got_into_the_old_partition_is_not_written_tw
     world.bus.store(SUBJECT, headers, text)  # acknowledged to a process that is gone
     world.belongs(1, 1)
     with contextlib.closing(Checkpoints(tmp_path / "checkpoint.sqlite")) as checkpoints:
-        checkpoints.stand_at(Place(partition=0).left_for(1))
+        checkpoints.stand_at(Place(partition=0, leaving=1))
     world.append(b"three\n")
     async with world.running():
         await becomes(lambda: len(world.partitions[1].stream) >= 1)
@@ -282,7 +283,7 @@ def test_parts_of_a_partition_start_over_after_a_move_and_not_when_the_host_begi
         moves += 1
 
     destination.on_move(moved)
-    destination.move(destination.place.left_for(7))
+    destination.move(replace(destination.place, leaving=7))
     assert (moves, destination.subject) == (0, "logs.p1.h")
     destination.move(Place(partition=2, version=7))
     assert (moves, destination.partition, destination.subject) == (1, 2, "logs.p2.h")

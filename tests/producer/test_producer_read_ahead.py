@@ -11,10 +11,10 @@ LINES = b"".join(b"line %d\n" % number for number in range(20_000))
 def test_nothing_is_read_ahead_of_the_piece_that_is_requested(tmp_path: Path) -> None:
     (tmp_path / "app.log").write_bytes(LINES)
     host = Host(tmp_path, "*.log")
-    pieces = host.sources.pieces(1 << 20)
+    pieces = host.sources.read_scheduler.pieces(1 << 20)
     first = next(pieces)
     assert 0 < first.span.length < len(LINES)
-    assert host.sources.backlog_bytes == len(LINES) - first.span.length
+    assert host.sources.read_scheduler.backlog_bytes == len(LINES) - first.span.length
     assert first.data + b"".join(piece.data for piece in pieces) == LINES
 
 

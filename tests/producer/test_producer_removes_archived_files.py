@@ -17,7 +17,7 @@ from producing import Host, append, rotate
 from shipping import HOST, STREAM, Producer
 from waiting import becomes
 
-from producer.discovery.scanner import siblings
+from producer.discovery.scanner import Listing
 from producer.fingerprint import Mark
 from producer.model import Source
 from producer.tailer import ended_files
@@ -65,13 +65,13 @@ class Keeper:
         """Let time pass and ship what there is; what is to be deleted then."""
         self.host.now += seconds
         self.host.ship()
-        assert self.removal.due(self.publisher, self.host.sources) == []
+        assert self.removal.due(self.publisher, self.host.sources.ended_files) == []
         for _ in range(20):
             await asyncio.sleep(0)
-        return self.removal.due(self.publisher, self.host.sources)
+        return self.removal.due(self.publisher, self.host.sources.ended_files)
 
     async def step(self, seconds: float = 0.0) -> None:
-        self.removal.delete(await self.due(seconds), self.host.sources)
+        self.removal.delete(await self.due(seconds), self.host.sources.ended_files)
         self.host.ship()
 
     async def prove(self) -> None:
@@ -100,7 +100,7 @@ async def test_a_file_that_a_glob_found_is_deleted_so_long_after_the_archive_has
     await keeper.prove()
     await keeper.step(GRACE - 1)
     assert path.exists()
-    keeper.removal.delete(await keeper.due(10.1), keeper.host.sources)
+    keeper.removal.delete(await keeper.due(10.1), keeper.host.sources.ended_files)
     assert not path.exists()
     assert keeper.host.sources.ended_files.deletable_files() == []  # it ends, before the next scan
     keeper.host.let_go()
@@ -235,7 +235,7 @@ async def test_a_rotation_in_the_grace_time_deletes_each_generation_under_the_na
     with path.open("ab"):
         await keeper.long()
     assert path.exists()
-    assert not siblings(str(path))
+    assert not Listing().siblings(str(path))
     assert keeper.host.archive.text(path) == b"".join(b"generation %d\n" % number for number in range(4)) + b"live\n"
     assert not keeper.host.archive.gaps
 
@@ -338,7 +338,7 @@ async def test_another_file_under_the_name_is_never_taken_for_the_one_that_is_to
     assert file.path == str(old)
     old.rename(tmp_path / "app.log.2")
     old.write_bytes(b"two\n")
-    keeper.removal.delete([file], keeper.host.sources)
+    keeper.removal.delete([file], keeper.host.sources.ended_files)
     assert old.read_bytes() == b"two\n"
     assert (tmp_path / "app.log.2").read_bytes() == b"one\n"
     assert not hidden_ones(tmp_path)
@@ -359,7 +359,7 @@ async def test_a_file_that_changed_since_the_last_scan_stays(change: str, tmp_pa
     else:
         path.write_bytes(b"six\n")
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    keeper.removal.delete([file], keeper.host.sources)
+    keeper.removal.delete([file], keeper.host.sources.ended_files)
     assert path.exists()
 
 
@@ -386,7 +386,7 @@ async def test_what_is_written_in_the_moment_of_the_deletion_is_shipped(
         await keeper.prove()
         await keeper.step(GRACE + 10.1)
         monkeypatch.undo()
-        assert not siblings(str(path))
+        assert not Listing().siblings(str(path))
         service.write(b"later\n")
         keeper.host.let_go()
     assert keeper.host.archive.text(path) == b"one\nlate\nlater\n"
@@ -442,7 +442,7 @@ async def test_a_program_that_opens_the_file_in_the_moment_of_its_deletion_loses
     files = await keeper.due(GRACE + 10.1)
     with monkeypatch.context() as patch:
         writer = Writer(patch, moment)
-        keeper.removal.delete(files, keeper.host.sources)
+        keeper.removal.delete(files, keeper.host.sources.ended_files)
         writer.has_written()
     (file,) = files
     assert Path(file.path).exists() is (moment == "rename")
@@ -466,7 +466,7 @@ async def test_without_the_right_to_see_writers_only_a_rotated_file_goes(
     if rotated:
         rotate(path)
     await keeper.long()
-    assert not siblings(str(path))
+    assert not Listing().siblings(str(path))
     assert path.exists() is not rotated
 
 

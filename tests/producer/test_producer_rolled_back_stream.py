@@ -241,7 +241,7 @@ async def test_a_lost_end_that_reported_a_gap_is_reported_again(tmp_path: Path) 
         acks = shipped.producer.pipeline.delivery.tailer.acks
         await becomes(lambda: any(each.ended_at for each in acks.known.values()))
         (ended,) = [each for each in acks.known.values() if each.ended_at]
-        acks._change(replace(ended, size=ended.offset + 100))  # as if more had been seen before it was cut
+        acks.change(replace(ended, size=ended.offset + 100))  # as if more had been seen before it was cut
         await becomes(lambda: not acks.has_unsaved)
         before = [message for message in shipped.stream if "Log-End" not in message.headers]
         take_all(shipped.archive, before)

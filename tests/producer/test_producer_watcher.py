@@ -347,7 +347,7 @@ class Clocked:
         before = self.sources.found
         for _ in range(round(seconds * 10)):
             self.now += 0.1
-            self.sources.read(1 << 20)
+            list(self.sources.read_scheduler.pieces(1 << 20))
             self.looks.scan_if_due(self.sources)
         return self.sources.found is not before
 

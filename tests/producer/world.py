@@ -81,7 +81,7 @@ class World(Writer):
         self.read(count)
         self._store(self.host.window)
         self.host.acknowledge()
-        self.host.sources.retire()
+        self.host.sources.ended_files.retire()
         self.save(count)
 
     def save(self, _: int) -> None:
@@ -141,7 +141,7 @@ class World(Writer):
             self._ship_all()
             while self.host.read():
                 self._ship_all()
-            self.host.sources.retire()
+            self.host.sources.ended_files.retire()
             self.wait()
 
     def _ship_all(self) -> None:
