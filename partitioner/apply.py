@@ -16,7 +16,7 @@ from partitioner.topology import DesiredStream
 from shipper.errors import ConfigError, Fatal, NodeAway, ShipperError
 from shipper.jetstream.admin import Admin
 from shipper.lifecycle import Stop
-from shipper.partition_map import PartitionMap, static
+from shipper.partition_map import PartitionMap
 from shipper.retry import PLACE, until_done
 from shipper.settings import Settings
 from shipper.stream_source import origin_of
@@ -26,11 +26,7 @@ from shipper.units import counted
 
 def plan_of(settings: Settings, desired: Sequence[DesiredStream], allowed: AllowedChanges) -> list[Action]:
     """What has to be done on the server so that it has what is `desired`."""
-
-    async def work(admin: Admin) -> list[Action]:
-        return await _fresh_plan(admin, settings, desired, allowed)
-
-    return with_admin(settings, work)
+    return with_admin(settings, lambda admin: _fresh_plan(admin, settings, desired, allowed))
 
 
 def plan_and_apply(settings: Settings, desired: Sequence[DesiredStream], allowed: AllowedChanges, *, yes: bool) -> None:
@@ -114,7 +110,7 @@ async def carry_out(admin: Admin, actions: Sequence[Action]) -> None:
 
 async def _do(admin: Admin, action: Action) -> None:
     if action.entry:
-        await write_first_map(admin, action.entry.removeprefix(map_key("")), int(action.config["partitions"]))
+        await _write_first_map(admin, action.entry.removeprefix(map_key("")), int(action.config["partitions"]))
         return
     match action.verb, bool(action.consumer):
         case Verb.CREATE, False:
@@ -205,20 +201,14 @@ def map_action(desired: Sequence[DesiredStream], found: ServerPartitions, prefix
     return Action(verb=Verb.CREATE, stream=BUCKET_STREAM, entry=map_key(prefix), config={"partitions": len(numbers)})
 
 
-async def write_first_map(admin: Admin, prefix: str, partitions: int) -> None:
+async def _write_first_map(admin: Admin, prefix: str, partitions: int) -> None:
     """Store the first map. Raises Fatal: another program stored one at the same time."""
     found, cluster = await agreement(admin, prefix), ClusterState(admin.connection, prefix)
-    newest = await _newest_version(cluster) if found.is_used else 0
+    newest = 0
+    if found.is_used:
+        with contextlib.suppress(TimeoutError, ShipperError):
+            async with asyncio.timeout(ASK_HOSTS_SECONDS):
+                newest = await cluster.newest_version(await cluster.hosts(await cluster.streams()))
     if found.map is not None:
         raise Fatal("another program has written the partition map meanwhile", hint="run the command again")
-    first = PartitionMap(version=newest + 1, partitions=static(partitions).partitions)
-    await cluster.store_map(first, expected=found.revision)
-
-
-async def _newest_version(cluster: ClusterState) -> int:
-    """The newest map version that a running host follows: a map was lost with its bucket, and must not come again."""
-    with contextlib.suppress(TimeoutError, ShipperError):
-        async with asyncio.timeout(ASK_HOSTS_SECONDS):
-            places = await cluster.places(await cluster.hosts(await cluster.streams()))
-            return max((place.version for place in places.values() if place), default=0)
-    return 0
+    await cluster.store_map(PartitionMap(version=newest + 1, partitions=max(1, partitions)), expected=found.revision)

@@ -4,13 +4,13 @@ import asyncio
 import datetime as dt
 import re
 import sys
-from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 import pydantic
 import typer
 
+from partitioner.options import LogsOptions, ServerOptions
 from shipper.config import load
 from shipper.errors import Unavailable, UsageError
 from shipper.jetstream.admin import Admin, Json, administration
@@ -43,9 +43,11 @@ ATTEMPTS = 6  # a cluster that elects a leader refuses, or does not answer, for 
 _T = TypeVar("_T")
 
 
-def settings_of(url: str | None, config: Path | None, subject: str | None, partitions: int | None = None) -> Settings:
-    """The settings with these flags over them. Raises ConfigError."""
-    return load({"nats.url": url, "logs.subject": subject, "logs.partitions": partitions}, config=config)
+def settings_of(options: ServerOptions, partitions: int | None = None) -> Settings:
+    """The settings with these options over them. Raises ConfigError."""
+    subject = options.subject if isinstance(options, LogsOptions) else None
+    flags = {"nats.url": options.url, "logs.subject": subject, "logs.partitions": partitions}
+    return load(flags, config=options.config)
 
 
 def size_of(text: str | None, flag: str) -> int | None:
@@ -80,6 +82,16 @@ def with_admin(settings: Settings, work: Callable[[Admin], Awaitable[_T]], *, at
             return await work(admin)
 
     return asyncio.run(until_done(attempt, policy=SESSION, stop=Stop(), attempts=attempts))
+
+
+async def first_of(*waits: Coroutine[Any, Any, object]) -> None:
+    """Wait until one of `waits` ends, and cancel the others."""
+    tasks = [asyncio.create_task(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 def moment_of(text: str, now: dt.datetime, flag: str) -> dt.datetime:

@@ -14,19 +14,20 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from partitioner.arguments import numbers_of, settings_of, with_admin
 from partitioner.desired import is_ours
+from partitioner.options import BackupOptions, RestoreOptions
 from shipper.durable_files import make_directory, replace_file, sync_directory
 from shipper.errors import ConfigError, Fatal, Unavailable, UsageError
 from shipper.jetstream import stream_snapshot
-from shipper.jetstream.admin import Admin
+from shipper.jetstream.admin import Admin, Json
 from shipper.settings import Settings
 from shipper.subjects import stream_name
 from shipper.units import counted, format_bytes
@@ -50,11 +51,11 @@ class SavedStream:
     last_seq: int
 
 
+@dataclass(frozen=True, slots=True)
 class BackupDirectory:
     """The backup in a directory."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    directory: Path
 
     def begin(self, *, replacing: bool) -> None:
         """Make the directory; from now on the backup in it is not complete.
@@ -83,8 +84,9 @@ class BackupDirectory:
         finally:
             temporary.unlink(missing_ok=True)
 
-    def complete(self, saved: list[SavedStream], *, made: str, server: str) -> None:
+    def complete(self, saved: list[SavedStream], *, server: str) -> None:
         """Write the list: from now on the backup counts."""
+        made = dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         content = {"v": VERSION, "made": made, "server": server, "streams": [asdict(each) for each in saved]}
         replace_file(self.directory / LIST, json.dumps(content, indent=2).encode() + b"\n", mode=0o600)
 
@@ -137,60 +139,64 @@ class BackupDirectory:
                 yield chunk
 
 
+@dataclass(slots=True)
 class SnapshotWriter:
     """A stream's file that is being written."""
 
-    def __init__(self, home: Path, temporary: Path, stream: BinaryIO) -> None:
-        self._home = home
-        self._temporary = temporary
-        self._stream = stream
-        self._digest = hashlib.sha256()
-        self._octets = 0
+    home: Path
+    temporary: Path
+    stream: BinaryIO
+    digest: "hashlib._Hash" = field(default_factory=hashlib.sha256)
+    octets: int = 0
 
     def write(self, chunk: bytes) -> None:
         """Append `chunk`."""
-        self._stream.write(chunk)
-        self._digest.update(chunk)
-        self._octets += len(chunk)
+        self.stream.write(chunk)
+        self.digest.update(chunk)
+        self.octets += len(chunk)
 
     def finish(self, head: Mapping[str, Any]) -> SavedStream:
         """Give the file its name, durably, and write `head` next to it."""
-        self._stream.flush()
-        os.fsync(self._stream.fileno())
-        self._temporary.replace(self._home / DATA)
-        replace_file(self._home / HEAD, json.dumps(head, indent=2).encode() + b"\n", mode=0o600)
-        state = head["state"]
+        self.stream.flush()
+        os.fsync(self.stream.fileno())
+        self.temporary.replace(self.home / DATA)
+        replace_file(self.home / HEAD, json.dumps(head, indent=2).encode() + b"\n", mode=0o600)
         return SavedStream(
             name=str(head["config"]["name"]),
-            octets=self._octets,
-            sha256=self._digest.hexdigest(),
-            messages=state["messages"],
-            first_seq=state["first_seq"],
-            last_seq=state["last_seq"],
+            octets=self.octets,
+            sha256=self.digest.hexdigest(),
+            **{key: head["state"][key] for key in ("messages", "first_seq", "last_seq")},
         )
 
 
-Json = dict[str, Any]
 Began = Callable[[str, int], Callable[[int], None]]
 """Called with the name of a stream and its approximate size in bytes; returns a callback for the size of each chunk."""
 
 
-class RestoreOverrides(NamedTuple):
-    """What to change in a restored stream; None: nothing."""
+def backup(options: BackupOptions) -> None:
+    """Save streams to a directory, one after the other, and complete the backup."""
+    settings, store = settings_of(options), BackupDirectory(options.directory)
+    begun = False  # what an attempt before this one left may be replaced
 
-    name: str | None = None
-    subjects: tuple[str, ...] | None = None
-    replicas: int | None = None
+    async def work(admin: Admin) -> list[SavedStream]:
+        nonlocal begun
+        there = [str(info["config"]["name"]) for info in await admin.streams()]
+        ours = [name for name in there if options.every or is_ours(name, settings.logs.subject)]
+        names = _chosen(options, there, ours, settings)
+        store.begin(replacing=options.replace or begun)
+        begun = True
+        with _progress() as began:
+            saved = [await _save(admin, store, name, options.consumers, began) for name in names]
+            store.complete(saved, server=str(admin.connection.client.connected_server_version))
+            return saved
 
-
-async def back_up(
-    admin: Admin, store: BackupDirectory, names: Sequence[str], *, consumers: bool, began: Began
-) -> list[SavedStream]:
-    """Save each of the streams `names`, one after the other, and complete the backup."""
-    saved = [await _save(admin, store, name, consumers, began) for name in names]
-    made = dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    store.complete(saved, made=made, server=str(admin.connection.client.connected_server_version))
-    return saved
+    saved = with_admin(settings, work)
+    if options.as_json:
+        sys.stdout.write(json.dumps([asdict(each) for each in saved], indent=2) + "\n")
+        return
+    for each in saved:
+        size = f"{counted(each.messages, 'message')}, {format_bytes(each.octets)}"
+        sys.stdout.write(f"saved stream {each.name} ({size})\n")
 
 
 async def _save(admin: Admin, store: BackupDirectory, name: str, consumers: bool, began: Began) -> SavedStream:
@@ -206,118 +212,84 @@ async def _save(admin: Admin, store: BackupDirectory, name: str, consumers: bool
         return file.finish({key: heads[0][key] for key in ("config", "state")})
 
 
-async def bring_back(
-    admin: Admin, store: BackupDirectory, chosen: Sequence[SavedStream], *, otherwise: RestoreOverrides, began: Began
-) -> list[Json]:
+def restore(options: RestoreOptions) -> None:
+    """Make streams of a backup."""
+    settings, store = settings_of(options), BackupDirectory(options.directory)
+    known = {saved.name: saved for saved in store.streams()}
+    chosen = [known[each] for each in _chosen(options, list(known), list(known), settings)]
+    if (options.name or options.subjects) and len(chosen) != 1:
+        raise UsageError(f"--as and --subjects are for one stream, these are {len(chosen)}", hint="name the one")
+
+    async def work(admin: Admin) -> list[tuple[SavedStream, Json]]:
+        taken = {str(info["config"]["name"]): info["config"].get("subjects") or [] for info in await admin.streams()}
+        skipped = taken if options.skip_existing else ()
+        left = [saved for saved in chosen if (options.name or saved.name) not in skipped]
+        with _progress() as began:
+            return await _bring_back(admin, store, left, options, taken, began)
+
+    made = with_admin(settings, work, attempts=1)
+    if options.as_json:
+        sys.stdout.write(json.dumps([info for _, info in made], indent=2) + "\n")
+        return
+    for saved, info in made:
+        name = info["config"]["name"]
+        other = f" as {name}" if name != saved.name else ""
+        sys.stdout.write(f"restored stream {saved.name}{other} ({counted(saved.messages, 'message')})\n")
+
+
+async def _bring_back(
+    admin: Admin, store: BackupDirectory, chosen: Sequence[SavedStream], options: RestoreOptions,
+    taken: dict[str, list[str]], began: Began,
+) -> list[tuple[SavedStream, Json]]:  # fmt: skip
     """Make each of `chosen` a stream of the server; all files are proven, and all names free, before the first is.
+
+    `taken`: subjects of the server's streams, by name.
 
     Raises:
         Fatal: a file is damaged, or what the server made of it is not what was saved. ConfigError: a name is taken.
     """
-    taken = {str(info["config"]["name"]): info["config"].get("subjects") or [] for info in await admin.streams()}
-    heads = [_changed(store.head(saved), otherwise, taken) for saved in chosen]
+    heads = [_changed(store.head(saved), options, taken) for saved in chosen]
     for saved in chosen:
         store.check(saved)
-    return [await _bring_back(admin, store, saved, head, began) for saved, head in zip(chosen, heads, strict=True)]
-
-
-async def _bring_back(admin: Admin, store: BackupDirectory, saved: SavedStream, head: Json, began: Began) -> Json:
-    name = str(head["config"]["name"])
-    made = await stream_snapshot.restore(admin.connection, head, store.chunks(saved), began(name, saved.octets))
-    state, config = made["state"], head["config"]
-    fades = bool(config.get("max_age") or config.get("allow_msg_ttl"))  # messages that are too old are removed
-    if state["last_seq"] != saved.last_seq or (state["messages"] != saved.messages and not fades):
-        raise Fatal(
-            f"stream {name} was restored, but holds {state['messages']} messages up to {state['last_seq']},"
-            f" where {saved.messages} up to {saved.last_seq} were saved"
-        )
+    made = []
+    for saved, head in zip(chosen, heads, strict=True):
+        config, name = head["config"], str(head["config"]["name"])
+        info = await stream_snapshot.restore(admin.connection, head, store.chunks(saved), began(name, saved.octets))
+        state = info["state"]
+        fades = bool(config.get("max_age") or config.get("allow_msg_ttl"))  # messages that are too old are removed
+        if state["last_seq"] != saved.last_seq or (state["messages"] != saved.messages and not fades):
+            raise Fatal(
+                f"stream {name} was restored, but holds {state['messages']} messages up to {state['last_seq']},"
+                f" where {saved.messages} up to {saved.last_seq} were saved"
+            )
+        made.append((saved, info))
     return made
 
 
-def _changed(head: Json, otherwise: RestoreOverrides, taken: dict[str, list[str]]) -> Json:
-    """`head` with the name, subjects and replicas of `otherwise`."""
+def _changed(head: Json, options: RestoreOptions, taken: dict[str, list[str]]) -> Json:
+    """`head` with the name, subjects and replicas of `options`."""
     config = dict(head["config"])
-    config["name"] = otherwise.name or config["name"]
+    config["name"] = options.name or config["name"]
     if config["name"] in taken:
         raise ConfigError(
             f"the server has a stream {config['name']} already; nothing was restored",
             hint="restore it under another name (--as NAME), or delete that one first",
         )
-    if otherwise.subjects is not None:
-        config["subjects"] = list(otherwise.subjects)
-    elif otherwise.name and any(not set(config.get("subjects") or ()).isdisjoint(each) for each in taken.values()):
+    if options.subjects:
+        config["subjects"] = options.subjects.split(",")
+    elif options.name and any(not set(config.get("subjects") or ()).isdisjoint(each) for each in taken.values()):
         config["subjects"] = []  # the server gives it its name as a subject, and refuses others that overlap
-    if otherwise.replicas is not None:
-        config["num_replicas"] = otherwise.replicas
+    if options.replicas is not None:
+        config["num_replicas"] = options.replicas
     return head | {"config": config}
 
 
-# -- the commands ---------------------------------------------------------------------------------------------------
-
-
-def backup(
-    directory: Path, streams: list[str] | None, *, partitions: str | None, every: bool, consumers: bool, replace: bool,
-    as_json: bool, url: str | None, config: Path | None, subject: str | None,
-) -> None:  # fmt: skip
-    """Save streams to a directory."""
-    settings = settings_of(url, config, subject)
-    store = BackupDirectory(directory)
-
-    async def work(admin: Admin) -> list[SavedStream]:
-        there = [str(info["config"]["name"]) for info in await admin.streams()]
-        ours = [name for name in there if every or is_ours(name, settings.logs.subject)]
-        names = _chosen(there, ours, streams, partitions, settings)
-        store.begin(replacing=replace or store.directory in begun)
-        begun.add(store.directory)
-        with _progress() as began:
-            return await back_up(admin, store, names, consumers=consumers, began=began)
-
-    begun: set[Path] = set()  # what an attempt before this one left may be replaced
-    saved = with_admin(settings, work)
-    if as_json:
-        sys.stdout.write(json.dumps([asdict(each) for each in saved], indent=2) + "\n")
-    else:
-        for each in saved:
-            sys.stdout.write(
-                f"saved stream {each.name} ({counted(each.messages, 'message')}, {format_bytes(each.octets)})\n"
-            )
-
-
-def restore(
-    directory: Path, streams: list[str] | None, *, partitions: str | None, name: str | None, subjects: str | None,
-    replicas: int | None, skip_existing: bool, as_json: bool, url: str | None, config: Path | None, subject: str | None,
-) -> None:  # fmt: skip
-    """Make streams of a backup."""
-    settings = settings_of(url, config, subject)
-    store = BackupDirectory(directory)
-    known = {saved.name: saved for saved in store.streams()}
-    chosen = [known[each] for each in _chosen(list(known), list(known), streams, partitions, settings)]
-    if (name or subjects) and len(chosen) != 1:
-        raise UsageError(f"--as and --subjects are for one stream, these are {len(chosen)}", hint="name the one")
-    otherwise = RestoreOverrides(name, tuple(subjects.split(",")) if subjects else None, replicas)
-
-    async def work(admin: Admin) -> tuple[list[SavedStream], list[dict[str, object]]]:
-        there = {str(info["config"]["name"]) for info in await admin.streams()} if skip_existing else set()
-        left = [saved for saved in chosen if (name or saved.name) not in there]
-        with _progress() as began:
-            return left, await bring_back(admin, store, left, otherwise=otherwise, began=began)
-
-    left, made = with_admin(settings, work, attempts=1)
-    if as_json:
-        sys.stdout.write(json.dumps(made, indent=2) + "\n")
-        return
-    for saved, info in zip(left, made, strict=True):
-        stream: dict[str, object] = info["config"]  # type: ignore[assignment]
-        other = f" as {stream['name']}" if stream["name"] != saved.name else ""
-        sys.stdout.write(f"restored stream {saved.name}{other} ({counted(saved.messages, 'message')})\n")
-
-
 def _chosen(
-    there: Sequence[str], ours: Sequence[str], streams: Sequence[str] | None, partitions: str | None, settings: Settings
+    options: BackupOptions | RestoreOptions, there: Sequence[str], ours: Sequence[str], settings: Settings
 ) -> list[str]:
     """The selected streams. Raises Unavailable: one of them does not exist, or there is none."""
-    wanted = list(streams or ())
-    wanted += [stream_name(settings.logs.subject, each) for each in numbers_of(partitions)]
+    wanted = list(options.streams or ())
+    wanted += [stream_name(settings.logs.subject, each) for each in numbers_of(options.partitions)]
     names = list(dict.fromkeys(wanted)) or list(ours)
     if missing := [each for each in names if each not in there]:
         raise Unavailable(f"there is no stream {missing[0]}", hint=f"there are {', '.join(there) or 'none'}")
@@ -329,14 +301,10 @@ def _chosen(
 @contextlib.contextmanager
 def _progress() -> Iterator[Began]:
     """A bar a stream on a terminal; elsewhere nothing."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
+    bars = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(
+        TextColumn("{task.description}"), *bars, console=Console(stderr=True), disable=not sys.stderr.isatty()
+    ) as progress:
 
         def began(name: str, octets: int) -> Callable[[int], None]:
             task = progress.add_task(name, total=octets)

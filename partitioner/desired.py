@@ -39,8 +39,9 @@ from typing import Any
 import tomli_w
 
 from partitioner.arguments import settings_of, with_admin
-from partitioner.diff import Json, without_server_notes
+from partitioner.diff import NANOSECONDS, SIZES, Json, without_server_notes
 from partitioner.edge import Edges, edges_of, in_centre
+from partitioner.options import ExportOptions, ImportOptions
 from partitioner.topology import SECTIONS, DesiredStream, Sizing, Template, merged_sections, wanted
 from shipper.durable_files import replace_file
 from shipper.errors import ConfigError, Unavailable, UsageError
@@ -49,9 +50,6 @@ from shipper.partition_map import MAX_PARTITIONS
 from shipper.subjects import ADVISORIES, BUCKET_STREAM, DEAD_LETTERS, beats_stream, checked_prefix, partition_of_stream
 from shipper.units import parse_seconds, parse_size
 
-NANOSECONDS = 1_000_000_000
-
-SIZES = frozenset({"max_bytes", "max_msg_size"})
 TIMES = frozenset(
     {"max_age", "duplicate_window", "ack_wait", "inactive_threshold", "idle_heartbeat", "max_expires"}
     | {"subject_delete_marker_ttl", "priority_timeout", "backoff"}
@@ -115,24 +113,19 @@ def read(path: Path) -> DesiredConfig:
 
 def parse(text: str, place: str) -> DesiredConfig:
     """Parse the desired state in `text`, which was read from `place`. Raises ConfigError."""
-    content = _content(text, place)
+    try:
+        content = json.loads(text)
+    except ValueError as json_error:
+        try:
+            content = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as toml_error:
+            looks_like_json = place.endswith(".json") or text.lstrip()[:1] == "{"
+            kind, wrong = ("JSON", json_error) if looks_like_json else ("TOML", toml_error)
+            raise ConfigError(f"{place} is no {kind}: {wrong}") from None
     try:
         return _desired(content)
     except ConfigError as error:
         raise ConfigError(f"{place}: {error}", hint=error.hint) from None
-
-
-def _content(text: str, place: str) -> Any:
-    """JSON where it begins like JSON; else TOML, whose tables begin with `[name]`."""
-    try:
-        return json.loads(text)
-    except ValueError as json_error:
-        try:
-            return tomllib.loads(text)
-        except tomllib.TOMLDecodeError as toml_error:
-            looks_like_json = place.endswith(".json") or text.lstrip()[:1] == "{"
-            kind, error = ("JSON", json_error) if looks_like_json else ("TOML", toml_error)
-            raise ConfigError(f"{place} is no {kind}: {error}") from None
 
 
 def wanted_of(
@@ -168,13 +161,24 @@ def _desired(content: Any) -> DesiredConfig:
     if unknown := sorted(set(content) - set(TOP)):
         raise ConfigError(f"unknown field {unknown[0]!r}", hint=f"known are {', '.join(TOP)}")
     content = in_server_units(content)
+    exceptions = _object(content.get("partition", {}), "partition")
+    if wrong := [key for key in exceptions if not key.isdecimal()]:
+        raise ConfigError(f"[partition.{wrong[0]}] is no partition", hint="write for example [partition.3]")
+    try:
+        size = parse_size(content["max_bytes"]) if "max_bytes" in content else None
+    except ValueError as error:
+        raise ConfigError(f"max_bytes: {error}") from None
+    try:
+        edges = edges_of(f"{site}={numbers}" for site, numbers in _object(content.get("edges", {}), "edges").items())
+    except UsageError as error:
+        raise ConfigError(f"edges: {error}") from None
     return DesiredConfig(
         subject=checked_prefix(str(content["subject"])) if "subject" in content else None,
         partitions=_number(content, "partitions", MAX_PARTITIONS),
-        sizing=Sizing(replicas=_number(content, "replicas", 5), max_bytes=_size(content)),
+        sizing=Sizing(replicas=_number(content, "replicas", 5), max_bytes=size),
         sections={name: _object(content[name], name) for name in SECTIONS if name in content},
-        exceptions=_exceptions(_object(content.get("partition", {}), "partition")),
-        edges=_edges(_object(content.get("edges", {}), "edges")),
+        exceptions={int(key): _object(fields, f"partition.{key}") for key, fields in exceptions.items()},
+        edges=edges,
         streams=_joined([_known(each) for each in _list(content.get("streams", []), "streams")]),
     )
 
@@ -213,26 +217,6 @@ def _consumer(value: Any) -> Json:
     return config | {"durable_name": name}
 
 
-def _exceptions(tables: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
-    if wrong := [key for key in tables if not key.isdecimal()]:
-        raise ConfigError(f"[partition.{wrong[0]}] is no partition", hint="write for example [partition.3]")
-    return {int(key): _object(fields, f"partition.{key}") for key, fields in tables.items()}
-
-
-def _edges(table: Mapping[str, Any]) -> Edges:
-    try:
-        return edges_of(f"{domain}={numbers}" for domain, numbers in table.items())
-    except UsageError as error:
-        raise ConfigError(f"edges: {error}") from None
-
-
-def _size(content: Mapping[str, Any]) -> int | None:
-    try:
-        return parse_size(content["max_bytes"]) if "max_bytes" in content else None
-    except ValueError as error:
-        raise ConfigError(f"max_bytes: {error}") from None
-
-
 def _number(content: Mapping[str, Any], name: str, most: int) -> int | None:
     value = content.get(name)
     if value is None:
@@ -254,39 +238,21 @@ def _list(value: Any, name: str) -> list[Any]:
     return value
 
 
-SHARED = frozenset({DEAD_LETTERS, ADVISORIES, BUCKET_STREAM})
-
-
 def is_ours(name: str, subject: str) -> bool:
     """Whether a stream holds a partition of `subject`, or what all partitions share."""
-    return name in {*SHARED, beats_stream(subject)} or partition_of_stream(subject, name) is not None
+    shared = {DEAD_LETTERS, ADVISORIES, BUCKET_STREAM, beats_stream(subject)}
+    return name in shared or partition_of_stream(subject, name) is not None
 
 
-async def exported(admin: Admin, names: Iterable[str]) -> Json:
-    """The streams `names` with their durable consumers, every field as the server has it."""
-    wanted, streams = set(names), list[Json]()
-    for info in await admin.streams():
-        name = str(info["config"]["name"])
-        if name in wanted:
-            consumers = await admin.consumers(name)
-            streams.append(entry(info["config"], [each["config"] for each in consumers]))
-    return {"streams": streams}
-
-
-def entry(config: Mapping[str, Any], consumers: Iterable[Mapping[str, Any]]) -> Json:
+def _entry(config: Mapping[str, Any], consumers: Iterable[Mapping[str, Any]]) -> Json:
     """A stream for the file: without the metadata of the server and without ephemeral consumers."""
-    durable = [without_server_notes(each) for each in consumers if each.get("durable_name")]
-    return _tidy(without_server_notes(config)) | ({"consumers": [_tidy(each) for each in durable]} if durable else {})
-
-
-def as_text(document: Json, *, as_json: bool) -> str:
-    """The document as it is written to a file."""
-    return json.dumps(document, indent=2) + "\n" if as_json else to_toml(document)
+    durable = [_tidy(each) for each in consumers if each.get("durable_name")]
+    return _tidy(config) | ({"consumers": durable} if durable else {})
 
 
 def _tidy(config: Mapping[str, Any]) -> Json:
-    """Leave out empty tables."""
-    return {key: value for key, value in config.items() if value not in ({}, None)}
+    """Leave out empty tables, and what the server notes."""
+    return {key: value for key, value in without_server_notes(config).items() if value not in ({}, None)}
 
 
 def to_toml(document: Mapping[str, Any]) -> str:
@@ -295,7 +261,6 @@ def to_toml(document: Mapping[str, Any]) -> str:
 
 
 def _without_none(value: Any) -> Any:
-    """`value` without fields that are None: TOML has no null."""
     if isinstance(value, Mapping):
         return {key: _without_none(each) for key, each in value.items() if each is not None}
     if isinstance(value, list):
@@ -303,27 +268,28 @@ def _without_none(value: Any) -> Any:
     return value
 
 
-def export(
-    streams: list[str] | None, *, every: bool, output: Path | None, as_json: bool,
-    url: str | None, config: Path | None, subject: str | None,
-) -> None:  # fmt: skip
-    """Write what exists as a desired-state file."""
-    settings = settings_of(url, config, subject)
+def export(options: ExportOptions) -> None:
+    """Write what exists as a desired-state file: every field of streams and durable consumers as the server has it."""
+    settings = settings_of(options)
 
-    async def work(admin: Admin) -> Json:
-        there = [str(info["config"]["name"]) for info in await admin.streams()]
-        if missing := sorted(set(streams or ()) - set(there)):
+    async def work(admin: Admin) -> list[Json]:
+        there = {str(info["config"]["name"]): info["config"] for info in await admin.streams()}
+        if missing := sorted(set(options.streams or ()) - set(there)):
             raise Unavailable(f"there is no stream {missing[0]}", hint="fshipper partition export --all shows them")
-        names = streams or [name for name in there if every or is_ours(name, settings.logs.subject)]
-        return await exported(admin, names)
+        names = options.streams or [name for name in there if options.every or is_ours(name, settings.logs.subject)]
+        return [
+            _entry(config, [each["config"] for each in await admin.consumers(name)])
+            for name, config in there.items()
+            if name in names
+        ]
 
-    _write(as_text(with_admin(settings, work), as_json=_is_json(output, as_json)), output)
+    _write(with_admin(settings, work), options)
 
 
-def import_(files: list[Path], *, output: Path | None, as_json: bool) -> None:
+def import_(options: ImportOptions) -> None:
     """Make one desired-state file of what `nats stream info --json` and `nats consumer info --json` print."""
     streams: dict[str, tuple[Json, list[Json]]] = {}
-    for file in files:
+    for file in options.files:
         desired = read(file)
         if not desired.streams:
             raise ConfigError(f"{file} names no stream", hint="give it what `nats stream info NAME --json` prints")
@@ -331,15 +297,13 @@ def import_(files: list[Path], *, output: Path | None, as_json: bool) -> None:
             known = streams.setdefault(str(config["name"]), ({}, []))
             known[0].update(config)
             known[1].extend(consumers)
-    document = {"streams": [entry(config, consumers) for config, consumers in streams.values()]}
-    _write(as_text(document, as_json=_is_json(output, as_json)), output)
+    _write([_entry(config, consumers) for config, consumers in streams.values()], options)
 
 
-def _is_json(output: Path | None, as_json: bool) -> bool:
-    return as_json or (output is not None and output.suffix == ".json")
-
-
-def _write(text: str, output: Path | None) -> None:
+def _write(streams: list[Json], options: ExportOptions | ImportOptions) -> None:
+    document, output = {"streams": streams}, options.output
+    is_json = options.as_json or (output is not None and output.suffix == ".json")
+    text = json.dumps(document, indent=2) + "\n" if is_json else to_toml(document)
     if output is None:
         sys.stdout.write(text)
         return

@@ -4,6 +4,7 @@ Only fields that the template names count: fields that the server filled in, or 
 difference and survive an update.
 """
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +21,8 @@ UNLIMITED = frozenset(
 )
 """Limits for which the server returns -1 if 0 was set."""
 
+SIZES = frozenset({"max_bytes", "max_msg_size"})
+"""Fields in bytes."""
 MOMENTS = frozenset({"opt_start_time", "pause_until"})
 ORDERED = frozenset({"backoff"})
 
@@ -100,17 +103,11 @@ def _normal(field: str, value: Any) -> Any:
     if isinstance(value, str) and (field, value) in LEFT_OUT:
         return None
     if isinstance(value, str) and field in MOMENTS:
-        return _moment(value)
+        with contextlib.suppress(ValueError):
+            return datetime.fromisoformat(value)
     if isinstance(value, Mapping):
         return {key: inner for key, each in value.items() if (inner := _normal(key, each)) not in (None, -1)} or None
     if isinstance(value, list):
         each = [_normal("", entry) for entry in value]
         return (each if field in ORDERED else sorted(each, key=str)) or None
     return value or None
-
-
-def _moment(text: str) -> Any:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return text

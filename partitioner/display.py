@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from partitioner.diff import Change
+from partitioner.diff import SIZES, Change
 from partitioner.options import Color
 from partitioner.plan import Action, Verb
 from shipper.jetstream.stream_status import PartitionStatus, Status
@@ -36,7 +36,6 @@ SIGNS = {
     Verb.KEEP: SAME,
 }
 PAST = {Verb.CREATE: "created", Verb.UPDATE: "updated", Verb.REPLACE: "created again", Verb.DELETE: "deleted"}
-SIZES = frozenset({"max_bytes", "max_msg_size"})
 FULL_PERCENT = 70  # above it the collector purges messages that producers may still want replayed
 DEAD_LETTERS_PERCENT = 80
 COLUMNS = ("partition", "stream", "messages", "bytes", "max", "full", "first", "last", "pending", "ack pending", "lag")

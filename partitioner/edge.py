@@ -7,12 +7,13 @@ message of a site matches a stream of the centre; and a site that is away delays
 import asyncio
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from dataclasses import replace
 
+from partitioner.access.roster import checked_domain
 from partitioner.apply import plan_and_apply
 from partitioner.arguments import numbers_of, settings_of, size_of
-from partitioner.edge_domain import checked_domain
 from partitioner.move.cluster_state import ClusterState, StoredMap
+from partitioner.options import EdgeOptions
 from partitioner.plan import AllowedChanges
 from partitioner.topology import DesiredStream, Sizing, Template, partition_stream, template_in
 from shipper.errors import ConfigError, Fatal, UsageError
@@ -62,7 +63,10 @@ def in_centre(
                     hint="give each site numbers of its own, above all that the centre may ever have, as 100-101",
                 )
             owners[number] = domain
-            found.append(_sourced(partition_stream(template, subject, number, sizing), domain))
+            each = partition_stream(template, subject, number, sizing)
+            # It listens to nothing, and takes all from the stream of the same name at the site.
+            stream = {**each.stream, "subjects": [], "sources": [Origin(each.name, domain).source]}
+            found.append(replace(each, stream=stream))
     return found
 
 
@@ -70,10 +74,9 @@ def at_site(template: Template, numbers: Sequence[int], *, subject: str, sizing:
     """The streams that a site's server needs: bucket, heartbeats, its partitions. No collector reads there."""
     replicas = sizing.replicas or 1
     shared = (bucket_config(replicas=replicas), beats_config(subject, replicas=replicas))
-    streams = [partition_stream(template, subject, number, sizing) for number in numbers]
     return [
         *(DesiredStream(stream=stream) for stream in shared),
-        *(DesiredStream(stream=each.stream, partition=each.partition) for each in streams),
+        *(replace(partition_stream(template, subject, number, sizing), consumers=()) for number in numbers),
     ]
 
 
@@ -83,26 +86,21 @@ def site_map(numbers: Sequence[int]) -> PartitionMap:
     return PartitionMap(version=1, partitions=max(numbers) + 1, slots=slots)
 
 
-def _sourced(each: DesiredStream, domain: str) -> DesiredStream:
-    """`each`, which listens to nothing and takes all from the stream of the same name at `domain`."""
-    stream = {**each.stream, "subjects": [], "sources": [Origin(each.name, domain).source]}
-    return DesiredStream(stream=stream, consumers=each.consumers, partition=each.partition)
-
-
-def edge(
-    numbers: str, *, template: Path | None, replicas: int | None, max_bytes: str | None, yes: bool,
-    url: str | None, config: Path | None, subject: str | None,
-) -> None:  # fmt: skip
+def edge(options: EdgeOptions) -> None:
     """Make the streams of an edge site on its own server."""
-    settings = settings_of(url, config, subject)
-    chosen = checked_numbers(numbers_of(numbers, flag="partitions"))
-    sizing = Sizing(replicas=replicas, max_bytes=size_of(max_bytes, "--max-bytes"))
-    wanted = at_site(template_in(template), chosen, subject=settings.logs.subject, sizing=sizing)
-    wants = site_map(chosen)
-    _check_map(asyncio.run(_map(settings)), wants)
-    plan_and_apply(settings, wanted, AllowedChanges(), yes=yes)
+    settings = settings_of(options)
+    chosen = checked_numbers(numbers_of(options.numbers, flag="partitions"))
+    sizing = Sizing(replicas=options.replicas, max_bytes=size_of(options.max_bytes, "--max-bytes"))
+    wanted = at_site(template_in(options.template), chosen, subject=settings.logs.subject, sizing=sizing)
+    wants, known = site_map(chosen), asyncio.run(_map(settings)).map
+    if known is not None and known != wants:  # this is the centre, or the site has other numbers
+        raise Fatal(
+            f"this server has a map of its own already (version {known.version}), so it is no new edge site",
+            hint="is NATS_URL the site's server? A site keeps its partitions for good",
+        )
+    plan_and_apply(settings, wanted, AllowedChanges(), yes=options.yes)
     if asyncio.run(_map(settings, put=wants)).map != wants:
-        sys.stdout.write(f"hosts here go to {numbers} (the map in the bucket)\n")
+        sys.stdout.write(f"hosts here go to {options.numbers} (the map in the bucket)\n")
 
 
 async def _map(settings: Settings, *, put: PartitionMap | None = None) -> StoredMap:
@@ -117,12 +115,3 @@ async def _map(settings: Settings, *, put: PartitionMap | None = None) -> Stored
         return stored
     finally:
         await connection.close()
-
-
-def _check_map(stored: StoredMap, wants: PartitionMap) -> None:
-    """Raise Fatal if the hosts already use another map: this is the centre, or the site has other numbers."""
-    if stored.map is not None and stored.map != wants:
-        raise Fatal(
-            f"this server has a map of its own already (version {stored.map.version}), so it is no new edge site",
-            hint="is NATS_URL the site's server? A site keeps its partitions for good",
-        )

@@ -1,16 +1,16 @@
 """`fshipper partition balance`: spread leaders evenly over the nodes of a cluster, with few transfers."""
 
+import asyncio
 import json
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from partitioner.arguments import settings_of, with_admin
+from partitioner.options import BalanceOptions
 from shipper.errors import Fatal, SessionLost
 from shipper.jetstream.admin import Admin
-from shipper.lifecycle import Stop
 
 
 class RaftGroup(NamedTuple):
@@ -72,7 +72,12 @@ def _way(
         while waiting:
             node = waiting.popleft()
             if totals[node] <= totals[fullest] - 2:
-                return _chain(reached, node)
+                chain: list[tuple[RaftGroup, str]] = []
+                while node in reached:
+                    before, each = reached[node]
+                    chain.append((each, node))
+                    node = before
+                return chain
             for each in led:
                 if leaders.get((each.stream, each.consumer)) != node:
                     continue
@@ -80,15 +85,6 @@ def _way(
                     reached[peer] = (node, each)
                     waiting.append(peer)
     return []
-
-
-def _chain(reached: Mapping[str, tuple[str, RaftGroup]], node: str) -> list[tuple[RaftGroup, str]]:
-    chain: list[tuple[RaftGroup, str]] = []
-    while node in reached:
-        before, each = reached[node]
-        chain.append((each, node))
-        node = before
-    return chain
 
 
 LOOK_SECONDS = 0.2
@@ -126,29 +122,15 @@ async def look(admin: Admin) -> ClusterLeaders:
     return ClusterLeaders(tuple(sorted(nodes)), tuple(streams), tuple(consumers))
 
 
-async def balance(admin: Admin, stop: Stop, done: Callable[[LeaderTransfer], None]) -> ClusterLeaders:
-    """Balance the leaders; `done` is called with each transfer. If it is interrupted, run it again.
-
-    Raises:
-        SessionLost: a node did not become the leader in time.
-    """
-    found = await look(admin)
-    for move in found.moves:
-        if stop.asked:
-            break
-        await _hand_over(admin, move, stop)
-        done(move)
-    return await look(admin)
-
-
-async def _hand_over(admin: Admin, move: LeaderTransfer, stop: Stop) -> None:
+async def _hand_over(admin: Admin, move: LeaderTransfer) -> None:
+    """Transfer one leadership. Raises SessionLost: the node did not become the leader in time."""
     waited = 0.0
     while await _leader(admin, move.led) != move.to:
         if waited % 3 < LOOK_SECONDS:  # requested again: the server drops a step-down during an election
             await admin.step_down(move.led.stream, move.led.consumer, preferred=move.to)
-        if waited >= MOVE_SECONDS or stop.asked:
+        if waited >= MOVE_SECONDS:
             raise SessionLost(f"{move.to} did not become the leader of {move.led.title} in {MOVE_SECONDS:.0f} s")
-        await stop.nap(LOOK_SECONDS)
+        await asyncio.sleep(LOOK_SECONDS)
         waited += LOOK_SECONDS
 
 
@@ -164,48 +146,30 @@ def _led(stream: str, consumer: str, info: dict[str, Any]) -> RaftGroup:
     return RaftGroup(stream, consumer, leader, frozenset(peers | ({leader} if leader else set())))
 
 
-def balance_leaders(*, dry_run: bool, as_json: bool, url: str | None, config: Path | None) -> None:
-    """Spread the leaders, and print each transfer."""
-    settings = settings_of(url, config, None)
+def balance(options: BalanceOptions) -> None:
+    """Spread the leaders, and print each transfer. If it is interrupted, run it again."""
 
     async def work(admin: Admin) -> tuple[ClusterLeaders, list[LeaderTransfer]]:
-        before = await look(admin)
-        if dry_run:
-            return before, before.moves
-        moved: list[LeaderTransfer] = []
-        after = await balance(admin, Stop(), lambda move: moved.append(_said(move, as_json=as_json)))
-        return after, moved
+        found = await look(admin)
+        planned = found.moves
+        for move in planned:
+            if not options.dry_run:
+                await _hand_over(admin, move)
+            if not options.as_json:
+                sys.stdout.write(f"{move.led.title}: {move.led.leader} -> {move.to}\n")
+                sys.stdout.flush()
+        return found if options.dry_run else await look(admin), planned
 
-    found, moved = with_admin(settings, work)
-    if as_json:
-        sys.stdout.write(json.dumps(_content(found, moved), indent=1) + "\n")
-        return
-    if dry_run:
-        for move in moved:
-            _said(move, as_json=False)
-    sys.stdout.write(f"streams:   {_counted(found, found.streams)}\n")
-    sys.stdout.write(f"consumers: {_counted(found, found.consumers)}\n")
-    if not moved:
-        sys.stdout.write("the leaders are spread evenly; nothing to do\n")
-
-
-def _said(move: LeaderTransfer, *, as_json: bool) -> LeaderTransfer:
-    if not as_json:
-        sys.stdout.write(f"{move.led.title}: {move.led.leader} -> {move.to}\n")
-        sys.stdout.flush()
-    return move
-
-
-def _counted(found: ClusterLeaders, led: Sequence[RaftGroup]) -> str:
-    return ", ".join(f"{node} leads {count}" for node, count in counts(led, found.nodes).items())
-
-
-def _content(found: ClusterLeaders, moved: Sequence[LeaderTransfer]) -> dict[str, object]:
-    return {
-        "moves": [
+    found, moved = with_admin(settings_of(options), work)
+    streams, consumers = counts(found.streams, found.nodes), counts(found.consumers, found.nodes)
+    if options.as_json:
+        transfers = [
             {"stream": each.led.stream, "consumer": each.led.consumer, "from": each.led.leader, "to": each.to}
             for each in moved
-        ],
-        "streams": counts(found.streams, found.nodes),
-        "consumers": counts(found.consumers, found.nodes),
-    }
+        ]
+        sys.stdout.write(json.dumps({"moves": transfers, "streams": streams, "consumers": consumers}, indent=1) + "\n")
+        return
+    for title, led in (("streams:  ", streams), ("consumers:", consumers)):
+        sys.stdout.write(f"{title} {', '.join(f'{node} leads {count}' for node, count in led.items())}\n")
+    if not moved:
+        sys.stdout.write("the leaders are spread evenly; nothing to do\n")

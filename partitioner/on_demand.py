@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from partitioner.arguments import first_of
 from partitioner.move.cluster_state import ClusterState, sizing_like
 from partitioner.options import MAX_STREAMS
 from partitioner.topology import Sizing, Template, shipped_template
@@ -123,18 +124,9 @@ async def _one_session(settings: Settings, limits: StreamLimits, stop: Stop, pul
         notify("READY=1")
         while connection.open and not stop.asked:
             pulse.turn(rest=TURN_SECONDS)
-            await _first_of(lost.wait(), stop.wait(), asyncio.sleep(TURN_SECONDS))
+            await first_of(lost.wait(), stop.wait(), asyncio.sleep(TURN_SECONDS))
     finally:
         await connection.close()
-
-
-async def _first_of(*waits: Any) -> None:
-    tasks = [asyncio.ensure_future(wait) for wait in waits]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
 
 
 async def beside_a_collector(settings: Settings, stop: Stop) -> None:

@@ -9,15 +9,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from partitioner.diff import Change, Json, differences, merged
+from partitioner.diff import NANOSECONDS, Change, Json, differences, merged
 from partitioner.topology import DesiredStream
 from shipper.stream_source import origin_of
 from shipper.subjects import COLLECTOR, partition_of_stream
 from shipper.units import counted, format_bytes
-
-JsonObject = dict[str, Any]
-
-NANOSECONDS = 1_000_000_000
 
 SAFE_FOR_LINES: Mapping[str, tuple[Any, str]] = {
     "discard": ("new", "drops the oldest lines when the stream is full, read or not"),

@@ -12,14 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from partitioner.diff import merged
+from partitioner.diff import Json, merged
 from partitioner.options import TAIL
 from shipper.errors import ConfigError, UsageError
 from shipper.heartbeat import beats_config
 from shipper.model import MAX_BLOCK_BYTES
 from shipper.subjects import ADVISORIES, COLLECTOR, DEAD_LETTERS, bucket_config, partition_subjects, stream_name
-
-Json = dict[str, Any]
 
 SECTIONS = ("stream", "consumer", "dead_letters", "advisories")
 

@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -40,6 +41,9 @@ NOT_PURE = frozenset(
 
 DEFINITIONS = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
+ENTRY_POINT = re.compile(rf"({'|'.join(HOUSE)})(\.\w+)*:\w+")
+"""A function by its module: what imports it, as `pkgutil.resolve_name`, has the text from here."""
+
 OWNERS = {
     "nats": ("shipper/jetstream/",),
     "re2": ("shipper/linear_regex.py",),
@@ -77,7 +81,7 @@ def module_of(path: str) -> str:
 
 @functools.cache
 def definitions(text: str) -> tuple[ast.AST, ...]:
-    """The classes, functions, imports and calls of `__import__` in a source, which is parsed once for all checks."""
+    """The classes, functions and imports of any form in a source, which is parsed once for all checks."""
     return tuple(node for node in ast.walk(ast.parse(text)) if isinstance(node, DEFINITIONS) or _is_import(node))
 
 
@@ -85,6 +89,8 @@ def _is_import(node: ast.AST) -> bool:
     match node:
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[_, *_]):
             return name in {"__import__", "import_module"}
+        case ast.Constant(value=str(value)):
+            return ENTRY_POINT.fullmatch(value) is not None
     return False
 
 
@@ -99,6 +105,8 @@ def imports(path: str, text: str, modules: set[str]) -> Iterator[tuple[int, str]
                 for alias in names:
                     whole = f"{base}.{alias.name}"
                     yield node.lineno, whole if whole in modules or _is_testing(whole) else base
+            case ast.Constant(value=str(value)):
+                yield node.lineno, value.partition(":")[0]
             case ast.Call(args=[first, *_]):
                 yield node.lineno, first.value if isinstance(first, ast.Constant) else "?"
 
@@ -207,6 +215,7 @@ PLANTED = {
     "nats at the edge": ("shipper/config.py", "import nats.errors as errors"),
     "nats by a string": ("consumer/commit/sink.py", 'import importlib\nnats = importlib.import_module("nats")'),
     "nats by another string": ("consumer/commit/sink.py", '__import__("nats.aio")'),
+    "a program by the text of an entry point": ("partitioner/cli.py", 'WORK = {"run": "consumer.app:run"}'),
     "a string that nobody can read": ("consumer/commit/sink.py", "import_module(name)"),
     "watchdog outside of wake": ("producer/discovery/scanner.py", "import watchdog.events"),
     "re2 outside of linear": ("producer/transform/edits.py", "import re2"),

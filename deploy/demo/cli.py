@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from deploy.demo import month
-from deploy.demo.hosts import HOSTS, LogFeed, generated, replayed
+from deploy.demo.hosts import HOSTS, generated, replayed
 from deploy.demo.result import DemoResult, print_result
 from deploy.demo.scenario import DemoPlan, tell
 from deploy.demo.show import DemoDisplay
@@ -55,11 +55,11 @@ def demo(
     them with SIGKILL several times while the files grow, compares the archive with the sources byte for byte, and
     lets Spark make a report. Exit 0 only if the proof holds.
     """
-    if days:
-        _month(out, days, seed, report=report)
-        return
     console = Console(stderr=as_json, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
     try:
+        if days:
+            _month(out, days, seed, report=report)
+            return
         result = _run(out, [*(path or []), *(more or [])], seconds, seed, console, report=report)
     except Interrupted as ended:
         raise typer.Exit(ended.code) from None
@@ -75,21 +75,22 @@ def demo(
 
 def _month(out: Path, days: int, seed: int | None, *, report: bool) -> None:
     if days < month.MIN_DAYS:
-        raise _failed(f"--days {days} is too few for its story", f"give {month.MIN_DAYS} to 60", EXIT_CONFIG)
-    try:
-        with taken(out) as place:
-            sys.stderr.write(month.tell(place, days, 1 if seed is None else seed, report=report) + "\n")
-    except Interrupted as ended:
-        raise typer.Exit(ended.code) from None
-    except DemoError as error:
-        raise _failed(str(error), error.hint, error.code) from None
+        hint = f"give {month.MIN_DAYS} to 60"
+        raise DemoError(f"--days {days} is too few for its story", hint=hint, code=EXIT_CONFIG)
+    with taken(out) as place:
+        sys.stderr.write(month.tell(place, days, 1 if seed is None else seed, report=report) + "\n")
 
 
 def _run(
     out: Path, paths: list[Path], seconds: float, seed: int | None, console: Console, *, report: bool
 ) -> DemoResult:
     chosen = random.SystemRandom().randrange(10_000) if seed is None else seed
-    feeds, notes = _feeds(out, paths, seconds, chosen)
+    for path in paths:
+        if path.resolve().is_relative_to(out.resolve()):
+            raise DemoError(
+                f"--path {path} is in {out}, which the demo replaces", hint="copy it elsewhere", code=EXIT_CONFIG
+            )
+    feeds, notes = replayed(paths, seconds) if paths else (generated(seconds, chosen, time.time), [])
     with taken(out) as place:
         with DemoDisplay(console, f"fshipper demo: {len(HOSTS)} hosts, {len(feeds)} log files, seed {chosen}") as show:
             for note in notes:
@@ -97,17 +98,6 @@ def _run(
             result = tell(DemoPlan(feeds, seconds, chosen, report), place, show)
         print_result(console, result, place.hosts)
         return result
-
-
-def _feeds(out: Path, paths: list[Path], seconds: float, seed: int) -> tuple[list[LogFeed], list[str]]:
-    if not paths:
-        return generated(seconds, seed, time.time), []
-    for path in paths:
-        if path.resolve().is_relative_to(out.resolve()):
-            raise DemoError(
-                f"--path {path} is in {out}, which the demo replaces", hint="copy it elsewhere", code=EXIT_CONFIG
-            )
-    return replayed(paths, seconds)
 
 
 def _failed(message: str, hint: str, code: int) -> typer.Exit:

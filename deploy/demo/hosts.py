@@ -3,13 +3,15 @@
 With `--path` your own files are replayed, line by line, as growing files of these hosts.
 """
 
+import contextlib
 import datetime as dt
+import functools
+import itertools
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from deploy.demo.workspace import EXIT_CONFIG, DemoError
 
@@ -59,7 +61,12 @@ class LineGenerator:
 
     def burst(self, size: int) -> bytes:
         """Whole entries of together at least `size` bytes, all of them written now."""
-        self._look_at_the_clock()
+        now = self._clock()
+        self._millisecond = int(now * 1000) % 1000
+        if int(now) != self._second:
+            self._second = int(now)
+            self._now = dt.datetime.fromtimestamp(self._second, dt.UTC)
+            self._stamp()
         entries: list[str] = []
         length = 0
         while length < size:
@@ -70,14 +77,6 @@ class LineGenerator:
         if self._newline != "\n":
             text = text.replace("\n", self._newline)
         return text.encode("utf-8", "surrogateescape")
-
-    def _look_at_the_clock(self) -> None:
-        now = self._clock()
-        self._millisecond = int(now * 1000) % 1000
-        if int(now) != self._second:
-            self._second = int(now)
-            self._now = dt.datetime.fromtimestamp(self._second, dt.UTC)
-            self._stamp()
 
     def _stamp(self) -> None:
         """Make this second's time stamp; once a second, as formatting one costs more than the rest of a line."""
@@ -172,21 +171,13 @@ HOSTS = {"web1.example.net": 1, "db1.example.net": 3, "mail1.example.net": 0}
 """Hosts, and the partition of four that FNV-1a gives each."""
 
 
-class LogGenerator(Protocol):
-    """What a log file is made of."""
-
-    def burst(self, size: int) -> bytes:
-        """About `size` bytes more; none when there is no more."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class LogFeed:
     """One log file of one host, and what is written to it."""
 
     host: str
     name: str  #: relative to the host's directory
-    text: Callable[[], LogGenerator]
+    text: Callable[[], "LineGenerator | ReplayFile"]  #: makes what is written
     bytes_planned: int
     unterminated: bool = False  #: its last line has no newline
 
@@ -225,20 +216,13 @@ _KINDS = {
 
 def generated(seconds: float, seed: int, clock: Clock) -> list[LogFeed]:
     """The feeds of all hosts for a flow of `seconds`: CRLF in one file, no last newline in another."""
-
-    def text(host: str, kind: _Kind) -> Callable[[], LogGenerator]:
-        return lambda: kind.lines(host, seed, clock, newline=kind.newline)
-
-    return [
-        LogFeed(host, kind.name, text(host, kind), int(kind.share * BYTES_A_SECOND * seconds), kind.unterminated)
-        for host in HOSTS
-        for kind in _KINDS[host]
-    ]
-
-
-def of_host(feeds: Sequence[LogFeed], host: str) -> list[LogFeed]:
-    """The feeds of `host`."""
-    return [feed for feed in feeds if feed.host == host]
+    feeds = []
+    for host in HOSTS:
+        for kind in _KINDS[host]:
+            text = functools.partial(kind.lines, host, seed, clock, newline=kind.newline)
+            planned = int(kind.share * BYTES_A_SECOND * seconds)
+            feeds.append(LogFeed(host, kind.name, text, planned, kind.unterminated))
+    return feeds
 
 
 COMPRESSED = {".gz", ".zst", ".bz2", ".xz", ".lz4", ".Z"}
@@ -285,49 +269,43 @@ def replayed(paths: Sequence[Path], seconds: float) -> tuple[list[LogFeed], list
         raise DemoError("--path names no file with content", hint="name log files or a directory", code=EXIT_CONFIG)
     chosen = list(sizes)[:MAX_FILES]
     notes = [f"{len(sizes)} files: the first {MAX_FILES} are replayed"] if len(sizes) > MAX_FILES else []
-    dealt = list(_dealt(chosen))
+    if len(chosen) < len(HOSTS):
+        dealt = [(host, file) for host in HOSTS for file in chosen]
+    else:
+        dealt = list(zip(itertools.cycle(HOSTS), chosen, strict=False))
     share = int(BYTES_A_SECOND * seconds / len(dealt))
     if cut := [file for file in chosen if sizes[file] > share]:
         notes.append(f"{len(cut)} of {len(chosen)} files are long: the first {share / 1e6:.1f} MB of each are replayed")
-    return [_feed(host, number, file, min(share, sizes[file])) for number, (host, file) in enumerate(dealt)], notes
-
-
-def _dealt(files: list[Path]) -> Iterator[tuple[str, Path]]:
-    hosts = list(HOSTS)
-    if len(files) < len(hosts):
-        yield from ((host, file) for host in hosts for file in files)
-    else:
-        yield from ((hosts[number % len(hosts)], file) for number, file in enumerate(files))
-
-
-def _feed(host: str, number: int, file: Path, limit: int) -> LogFeed:
-    """A directory of its own for each: `app.log` and `app.log.1` of yours must not pass for one that rotates."""
-    name = re.sub(r"[^A-Za-z0-9._-]", "_", file.name)[-80:]
-    return LogFeed(host, f"{number:02d}/{name}", lambda: ReplayFile(file, limit), limit)
+    feeds = []
+    for number, (host, file) in enumerate(dealt):
+        # A directory of its own for each: `app.log` and `app.log.1` of yours must not pass for one that rotates.
+        name = f"{number:02d}/{re.sub(r'[^A-Za-z0-9._-]', '_', file.name)[-80:]}"
+        limit = min(share, sizes[file])
+        feeds.append(LogFeed(host, name, functools.partial(ReplayFile, file, limit), limit))
+    return feeds, notes
 
 
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    try:
+    with _reading(path):
         found = sorted(path.rglob("*"))
-    except OSError as error:
-        raise _unreadable(path, error) from None
     return [
         file for file in found if file.is_file() and file.suffix not in COMPRESSED and not file.name.startswith(".")
     ]
 
 
 def _size(file: Path) -> int:
+    with _reading(file), file.open("rb") as stream:
+        stream.read(1)
+        return file.stat().st_size
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
     try:
-        with file.open("rb") as stream:
-            stream.read(1)
-            return file.stat().st_size
+        yield
     except OSError as error:
-        raise _unreadable(file, error) from None
-
-
-def _unreadable(path: Path, error: OSError) -> DemoError:
-    return DemoError(
-        f"--path {path} cannot be read: {error.strerror or error}", hint="name files you may read", code=EXIT_CONFIG
-    )
+        raise DemoError(
+            f"--path {path} cannot be read: {error.strerror or error}", hint="name files you may read", code=EXIT_CONFIG
+        ) from None

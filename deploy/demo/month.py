@@ -15,7 +15,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from deploy.demo.processes import Interrupts, Programs, report_lacks
+from deploy.demo.processes import Interrupts, Programs
+from deploy.demo.result import report_lacks
 from deploy.demo.scenario import environment
 from deploy.demo.workspace import Workspace
 

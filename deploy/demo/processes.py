@@ -5,22 +5,18 @@ Signals become an exception at the next nap, never inside a step: no child is st
 
 import contextlib
 import ctypes
-import importlib.util
-import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
-from deploy.demo.workspace import EXIT_UNAVAILABLE, DemoError, Interrupted, Workspace
+from deploy.demo.workspace import EXIT_UNAVAILABLE, DemoError, Interrupted
 
 HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NAP_SECONDS = 0.05
@@ -72,22 +68,6 @@ MAX_REVIVALS = 20
 _SIGNAL_OF_PARENTS_DEATH = 1  # PR_SET_PDEATHSIG in linux/prctl.h
 
 _prctl = getattr(ctypes.CDLL(None), "prctl", None)  # None off Linux: a SIGKILL of the demo leaves its children there
-
-
-def fshipper() -> str:
-    """The command next to this Python. Raises DemoError: it is not installed."""
-    command = Path(sys.executable).with_name("fshipper")
-    if not command.exists():
-        raise DemoError(f"there is no {command}", hint="pip install fshipper", code=EXIT_UNAVAILABLE)
-    return str(command)
-
-
-@dataclass(frozen=True, slots=True)
-class CompletedCommand:
-    """A command that ran to its end."""
-
-    code: int
-    output: str
 
 
 class Program:
@@ -150,13 +130,19 @@ class Program:
 
 
 class Programs:
-    """All processes of a demo; leaving the `with` block ends whatever still runs."""
+    """All processes of a demo; leaving the `with` block ends whatever still runs.
+
+    Raises DemoError: the `fshipper` next to this Python is missing.
+    """
 
     def __init__(self, logs: Path, environment: dict[str, str], interrupts: Interrupts) -> None:
         self._logs = logs
         self._environment = environment
         self._interrupts = interrupts
-        self._fshipper = fshipper()
+        command = Path(sys.executable).with_name("fshipper")
+        if not command.exists():
+            raise DemoError(f"there is no {command}", hint="pip install fshipper", code=EXIT_UNAVAILABLE)
+        self._fshipper = str(command)
         self._commands: list[subprocess.Popen[bytes]] = []
         self.all: dict[str, Program] = {}
 
@@ -218,11 +204,11 @@ class Programs:
                 how = "does not end" if code is None else f"ended with {code}"
                 raise DemoError(f"{program.name} {how} on SIGTERM\n{program.last_words}", hint=f"see {program.log}")
 
-    def run(self, name: str, *arguments: str, within: float, **environment: str) -> CompletedCommand:
-        """One command to its end; its messages go to `<name>.log`.
+    def must(self, name: str, *arguments: str, within: float, **environment: str) -> str:
+        """The output of one command that runs to its end; its messages go to `<name>.log`.
 
         Raises:
-            DemoError: it takes longer than `within` seconds.
+            DemoError: it fails, or takes longer than `within` seconds.
         """
         output, log = self._logs / f"{name}.out", self._logs / f"{name}.log"
         process = spawned([self._fshipper, *arguments], self._environment | environment, output, log)
@@ -231,16 +217,10 @@ class Programs:
         if code is None:
             end([process])
             raise DemoError(f"fshipper {arguments[0]} did not end within {within:.0f} s", hint=f"see {log}")
-        return CompletedCommand(code, output.read_text(errors="replace"))
-
-    def must(self, name: str, *arguments: str, within: float, **environment: str) -> str:
-        """As `run`, and its output. Raises DemoError: it fails."""
-        done = self.run(name, *arguments, within=within, **environment)
-        if done.code != 0:
-            log = self._logs / f"{name}.log"
+        if code != 0:
             words = log.read_text(errors="replace")[-1500:].strip()
-            raise DemoError(f"fshipper {arguments[0]} ended with {done.code}\n{words}", hint=f"see {log}")
-        return done.output
+            raise DemoError(f"fshipper {arguments[0]} ended with {code}\n{words}", hint=f"see {log}")
+        return output.read_text(errors="replace")
 
     def _wait(self, process: subprocess.Popen[bytes], within: float) -> int | None:
         deadline = time.monotonic() + within
@@ -289,42 +269,3 @@ def end(processes: list["subprocess.Popen[bytes]"]) -> None:
 def _signal_group(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, number)
-
-
-WITHIN_SECONDS = 240.0
-
-
-@dataclass(frozen=True, slots=True)
-class DayReport:
-    """The report of one day."""
-
-    date: str
-    page: Path
-    lines: int  #: as Spark counted
-
-
-def report_lacks() -> str:
-    """What the report lacks on this machine, and how to get it; empty if nothing."""
-    for name in ("pyspark", "pyarrow"):
-        if importlib.util.find_spec(name) is None:
-            return f"{name} is not installed: pip install 'fshipper[spark]'"
-    home = os.environ.get("JAVA_HOME")
-    java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "")
-    if not java.is_file():
-        return "there is no Java: apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
-    return ""
-
-
-def make_report(programs: Programs, place: Workspace, dates: Sequence[str]) -> list[DayReport]:
-    """The reports of all days of the archive; two when midnight (UTC) passed on the way.
-
-    Raises:
-        DemoError: the report fails, or takes too long.
-    """
-    archive, out = str(place.archive), str(place.report)
-    reports = []
-    for date in dates:
-        arguments = ("report", "--archive", archive, "--out", out, "--date", date, "--json")
-        summary = json.loads(programs.must(f"report-{date}", *arguments, within=WITHIN_SECONDS))
-        reports.append(DayReport(date, place.report / date / "report.html", int(summary["totals"]["lines"])))
-    return reports

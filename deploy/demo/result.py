@@ -1,6 +1,10 @@
-"""The result of a demo, and its last page: the proof and the paths of everything that it left."""
+"""The reports and the result of a demo, and its last page: the proof and the paths of everything that it left."""
 
 import dataclasses
+import importlib.util
+import json
+import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +16,49 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
-from deploy.demo.processes import DayReport
+from deploy.demo.processes import Programs
 from deploy.demo.proof import FileVerdict
 from deploy.demo.show import size
+from deploy.demo.workspace import Workspace
+
+REPORT_SECONDS = 240.0
+"""Maximum time of one report."""
+
+
+@dataclass(frozen=True, slots=True)
+class DayReport:
+    """The report of one day."""
+
+    date: str
+    page: Path
+    lines: int  #: as Spark counted
+
+
+def report_lacks() -> str:
+    """What the report lacks on this machine, and how to get it; empty if nothing."""
+    for name in ("pyspark", "pyarrow"):
+        if importlib.util.find_spec(name) is None:
+            return f"{name} is not installed: pip install 'fshipper[spark]'"
+    home = os.environ.get("JAVA_HOME")
+    java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "")
+    if not java.is_file():
+        return "there is no Java: apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
+    return ""
+
+
+def make_report(programs: Programs, place: Workspace, dates: Sequence[str]) -> list[DayReport]:
+    """The reports of all days of the archive; two when midnight (UTC) passed on the way.
+
+    Raises:
+        DemoError: the report fails, or takes too long.
+    """
+    archive, out = str(place.archive), str(place.report)
+    reports = []
+    for date in dates:
+        arguments = ("report", "--archive", archive, "--out", out, "--date", date, "--json")
+        summary = json.loads(programs.must(f"report-{date}", *arguments, within=REPORT_SECONDS))
+        reports.append(DayReport(date, place.report / date / "report.html", int(summary["totals"]["lines"])))
+    return reports
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +126,12 @@ class DemoResult:
             "kills_survived": self.kills_survived[expected.host],
             "segments": verdict.segments,
             "damage": verdict.damage,
-            "difference": None
-            if difference is None
-            else {name: repr(value) if isinstance(value, bytes) else value for name, value in _fields(difference)},
+            "difference": difference
+            and {
+                name: repr(value) if isinstance(value, bytes) else value
+                for name, value in dataclasses.asdict(difference).items()
+            },
         }
-
-
-def _fields(value: Any) -> list[tuple[str, Any]]:
-    return list(dataclasses.asdict(value).items())
 
 
 def print_result(console: Console, result: DemoResult, hosts: Path) -> None:

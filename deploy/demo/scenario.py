@@ -1,5 +1,6 @@
 """The demo from beginning to end: start, write and kill, let it settle, stop, prove, report."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -11,10 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from deploy.demo import proof
-from deploy.demo.hosts import HOSTS, PARTITIONS, LogFeed, of_host
-from deploy.demo.processes import Interrupts, Program, Programs, make_report, report_lacks
+from deploy.demo.hosts import HOSTS, PARTITIONS, LogFeed
+from deploy.demo.processes import Interrupts, Programs
 from deploy.demo.proof import ExpectedFile
-from deploy.demo.result import DemoResult
+from deploy.demo.result import DemoResult, make_report, report_lacks
 from deploy.demo.show import DemoDisplay
 from deploy.demo.workspace import Workspace
 
@@ -66,16 +67,17 @@ class Writer:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab", buffering=0)
 
-    @property
-    def sha256(self) -> str:
-        """Of all bytes that were written, over all generations."""
-        return self._sum.hexdigest()
-
-    @property
-    def sources(self) -> list[Path]:
-        """The generations on disk, the oldest first."""
+    def expected(self) -> ExpectedFile:
+        """What the archive has to hold: all bytes that were written, over all generations."""
         older = [self._older(number) for number in range(self.generations - 1, 0, -1)]
-        return [*older, self.path]
+        return ExpectedFile(
+            host=self.feed.host,
+            file=str(self.path),
+            sources=[*older, self.path],
+            octets=self.octets,
+            lines=self.lines,
+            sha256=self._sum.hexdigest(),
+        )
 
     @property
     def done(self) -> bool:
@@ -242,7 +244,10 @@ class Scenario:
             for writer in self._writers:
                 writer.tick(min(elapsed, plan.seconds))
             while kills and kills[0].at <= elapsed:
-                self._kill(self._programs.all[kills.pop(0).victim])
+                program = self._programs.all[kills.pop(0).victim]
+                number = program.kill()
+                program.start()
+                show.event(f"kill -9 {program.name} (process {number}), started again")
             self._look_after()
             self._interrupts.nap(TICK_SECONDS)
         for writer in self._writers:
@@ -279,7 +284,7 @@ class Scenario:
     def prove(self) -> DemoResult:
         """Compare the archive with the sources, byte for byte."""
         self._show.step("prove: every byte of the sources against the archive")
-        expected = [_expected(writer) for writer in self._writers]
+        expected = [writer.expected() for writer in self._writers]
         kills = {program.name: program.kills for program in self._programs.all.values()}
         shared = kills[SERVER] + kills[COLLECTOR]
         verdicts = proof.proven(self._place.archive, expected, self._interrupts.check)
@@ -305,11 +310,6 @@ class Scenario:
         made = make_report(self._programs, self._place, proof.dates(self._place.archive))
         return replace(result, reports=made)
 
-    def _kill(self, program: Program) -> None:
-        number = program.kill()
-        program.start()
-        self._show.event(f"kill -9 {program.name} (process {number}), started again")
-
     def _look_after(self) -> int:
         """See how the programs fare, draw it; the bytes in the archive."""
         for program in self._programs.revive():
@@ -331,7 +331,7 @@ class Scenario:
         return sum(writer.octets for writer in self._writers)
 
     def _paths(self, host: str) -> list[str]:
-        return [str(feed.path(self._place.hosts)) for feed in of_host(self._plan.feeds, host)]
+        return [str(feed.path(self._place.hosts)) for feed in self._plan.feeds if feed.host == host]
 
 
 def tell(plan: DemoPlan, place: Workspace, show: DemoDisplay) -> DemoResult:
@@ -352,26 +352,11 @@ def environment() -> dict[str, str]:
 
 def archived_bytes(archive: Path) -> int:
     """Bytes that are in the archive now, in open files and in segments."""
-    opened = sum(_size(path) for path in archive.glob("date=*/partition=*/host=*/_open-*"))
+    opened = 0
+    for path in archive.glob("date=*/partition=*/host=*/_open-*"):
+        with contextlib.suppress(FileNotFoundError):  # sealed since it was listed
+            opened += path.stat().st_size
     return opened + proof.sealed_bytes(archive)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:  # sealed since it was listed
-        return 0
-
-
-def _expected(writer: Writer) -> ExpectedFile:
-    return ExpectedFile(
-        host=writer.feed.host,
-        file=str(writer.path),
-        sources=writer.sources,
-        octets=writer.octets,
-        lines=writer.lines,
-        sha256=writer.sha256,
-    )
 
 
 def _producer(host: str) -> str:

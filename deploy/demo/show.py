@@ -41,10 +41,9 @@ class DemoDisplay:
         )
 
     def __enter__(self) -> Self:
-        if self._live is None:
-            self._say(self._title)
-        else:
+        if self._live is not None:
             self._live.start()
+        self._draw(self._title)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -61,7 +60,7 @@ class DemoDisplay:
         """Begin a step; the one before is done."""
         self.done()
         self._steps.append((title, self.seconds, None))
-        self._draw() if self._live else self._say(f"{self._clock()}  {title} ...")
+        self._draw(f"{self._clock()}  {title} ...")
 
     def done(self) -> None:
         """The current step is done."""
@@ -72,7 +71,7 @@ class DemoDisplay:
     def event(self, text: str) -> None:
         """Show an event."""
         self._events.append(f"[dim]{self._clock()}[/]  {escape(text)}")
-        self._draw() if self._live else self._say(f"{self._clock()}    {text}")
+        self._draw(f"{self._clock()}    {text}")
 
     def look_at(self, programs: Collection[Program], planned: int) -> None:
         """The programs to show, and how many bytes are going to be written."""
@@ -82,7 +81,7 @@ class DemoDisplay:
         """Draw if it is time; for steps without progress."""
         if self._live and time.monotonic() >= self._next:
             self._next = time.monotonic() + PICTURE_SECONDS
-            self._draw()
+            self._live.refresh()
 
     def progress(self, written: int, archived: int) -> None:
         """How many bytes were written, and how many are in the archive. It draws only when the interval has passed."""
@@ -90,30 +89,27 @@ class DemoDisplay:
         self.breathe()
         if self._live is None and written and time.monotonic() >= self._next:
             self._next = time.monotonic() + PLAIN_SECONDS
-            self._say(f"{self._clock()}    {size(written)} written, {size(archived)} in the archive")
+            self._draw(f"{self._clock()}    {size(written)} written, {size(archived)} in the archive")
 
     def _clock(self) -> str:
         return f"{self.seconds:5.1f} s"
 
-    def _say(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    def _draw(self) -> None:
+    def _draw(self, text: str) -> None:
+        """Refresh the picture; where there is none, print `text`."""
         if self._live is not None:
             self._live.refresh()
+        else:
+            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def _picture(self) -> RenderableType:
         parts: list[RenderableType] = [self._step_lines()]
         if self._planned:
             parts += [Text(), self._bars(), Text(), self._table()]
         if self._events:
-            parts += [Text(), Text.from_markup("\n".join(self._latest()), overflow="ellipsis")]
+            room = max(2, self._console.height - LINES_ABOVE_EVENTS)
+            parts += [Text(), Text.from_markup("\n".join(list(self._events)[-room:]), overflow="ellipsis")]
         title = f"[bold]{escape(self._title)}[/]  [dim]{self._clock()}[/]"
         return Panel(Group(*parts), title=title, title_align="left", border_style="cyan", padding=(1, 2))
-
-    def _latest(self) -> list[str]:
-        room = max(2, self._console.height - LINES_ABOVE_EVENTS)
-        return list(self._events)[-room:]
 
     def _step_lines(self) -> RenderableType:
         grid = Table.grid(padding=(0, 2))
@@ -134,10 +130,10 @@ class DemoDisplay:
 
     def _table(self) -> RenderableType:
         table = Table(box=None, padding=(0, 3, 0, 0), header_style="dim")
-        for name, justify in (("program", "left"), ("state", "left"), ("process", "right")):
-            table.add_column(name, justify=justify)  # type: ignore[arg-type]
-        table.add_column("kill -9", justify="right")
-        table.add_column("worked again after", justify="right")
+        for name in ("program", "state"):
+            table.add_column(name)
+        for name in ("process", "kill -9", "worked again after"):
+            table.add_column(name, justify="right")
         for program in self._programs:
             back = "" if program.back_after is None else f"{program.back_after:.1f} s"
             kills = f"[red]{program.kills}[/]" if program.kills else "[dim]0[/]"

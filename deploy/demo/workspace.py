@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 EXIT_OTHER = 1
@@ -39,46 +38,18 @@ MARKED = json.dumps(
 )
 
 
-@dataclass(frozen=True, slots=True)
 class Workspace:
-    """The paths of a demo."""
+    """The paths of a demo in the directory `out`."""
 
-    out: Path
-
-    @property
-    def hosts(self) -> Path:
-        """The hosts' log files, all generations: the sources."""
-        return self.out / "hosts"
-
-    @property
-    def archive(self) -> Path:
-        """What the collector writes."""
-        return self.out / "archive"
-
-    @property
-    def report(self) -> Path:
-        """What Spark writes."""
-        return self.out / "report"
-
-    @property
-    def store(self) -> Path:
-        """The server's streams."""
-        return self.out / "nats"
-
-    @property
-    def state(self) -> Path:
-        """Checkpoints and journals."""
-        return self.out / "state"
-
-    @property
-    def logs(self) -> Path:
-        """The logs of the programs."""
-        return self.out / "logs"
-
-    @property
-    def result(self) -> Path:
-        """The result, for programs."""
-        return self.out / "result.json"
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.hosts = out / "hosts"  #: log files of the hosts, all generations: the sources
+        self.archive = out / "archive"  #: written by the collector
+        self.report = out / "report"  #: written by Spark
+        self.store = out / "nats"  #: streams of the server
+        self.state = out / "state"  #: checkpoints and journals
+        self.logs = out / "logs"  #: of the programs
+        self.result = out / "result.json"  #: for programs
 
 
 @contextlib.contextmanager
@@ -106,30 +77,20 @@ def taken(out: Path) -> Iterator[Workspace]:
             code=EXIT_CONFIG,
         ) from None
     try:
-        _lock(descriptor, directory)
-        _empty(directory)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise DemoError(
+                f"another demo runs in {directory}", hint="wait for it, or choose another --out", code=EXIT_UNAVAILABLE
+            ) from None
+        for entry in directory.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            elif entry.name != MARKER:
+                entry.unlink()
         os.pwrite(descriptor, MARKED.encode() + b"\n", 0)
         place = Workspace(directory)
         place.logs.mkdir()
         yield place
     finally:
         os.close(descriptor)
-
-
-def _lock(descriptor: int, directory: Path) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise DemoError(
-            f"another demo runs in {directory}", hint="wait for it, or choose another --out", code=EXIT_UNAVAILABLE
-        ) from None
-
-
-def _empty(directory: Path) -> None:
-    for entry in directory.iterdir():
-        if entry.name == MARKER:
-            continue
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -36,15 +36,11 @@ from deploy.install.plan import (
 
 # -- the systemd commands before and after an installation, and the files of the machine ---------------------------
 
-RUNNING = Path("/run/systemd/system")
 HIDDEN = ("/home/", "/root/", "/tmp/", "/var/tmp/")  # noqa: S108 - what services do not see, not where we write
 
 Command = list[str]
-
-
-def may_be_told(root: Path) -> bool:
-    """Whether the systemd of this machine runs, and the files are its own."""
-    return root == Path("/") and RUNNING.is_dir() and os.geteuid() == 0
+RELOAD = ["systemctl", "daemon-reload"]
+"""What makes systemd know the units that are there, and forget those that are gone."""
 
 
 def behind_install(role: Role) -> list[Command]:
@@ -53,34 +49,26 @@ def behind_install(role: Role) -> list[Command]:
     return [
         ["systemd-sysusers", conf],
         ["systemd-tmpfiles", "--create", conf],
-        ["systemctl", "daemon-reload"],
+        RELOAD,
         *([["fshipper", "report", "prepare"]] if role is Role.REPORT else []),
     ]
 
 
 def before_uninstall(role: Role) -> list[Command]:
     """What ends the programs."""
-    units = [
-        started(role),
-        *(["fshipper-report.service", "fshipper-report-send.service"] if role is Role.REPORT else []),
-    ]
-    return [["systemctl", "disable", "--now", *units]]
-
-
-def behind_uninstall() -> list[Command]:
-    """What makes systemd forget the units."""
-    return [["systemctl", "daemon-reload"]]
+    more = ["fshipper-report.service", "fshipper-report-send.service"] if role is Role.REPORT else []
+    return [["systemctl", "disable", "--now", started(role), *more]]
 
 
 def left_to_people(role: Role) -> list[str]:
     """What only a person can do."""
-    edit = f"edit {settings_of(role)}"
+    edit, start = f"edit {settings_of(role)}", f"systemctl enable --now {started(role)}"
     if role is Role.SERVER:
-        return [edit, "nats-server -t -c /etc/nats/nats-server.conf", f"systemctl enable --now {started(role)}"]
+        return [edit, "nats-server -t -c /etc/nats/nats-server.conf", start]
     if role is Role.BROWSE:
-        return [edit, f"systemctl enable --now {started(role)}", f"journalctl -u {started(role)}   # has the link"]
+        return [edit, start, f"journalctl -u {started(role)}   # has the link"]
     config = "" if role is Role.REPORT else f" --config {settings_of(role)}"
-    return [edit, f"fshipper validate --role {role}{config}", f"systemctl enable --now {started(role)}"]
+    return [edit, f"fshipper validate --role {role}{config}", start]
 
 
 def run_commands(commands: Sequence[Command]) -> list[str]:
@@ -124,18 +112,36 @@ class TargetMachine:
     def __init__(self, root: Path, bin_directory: str) -> None:
         self._root = root
         self._bin = bin_directory
-        self._records = self._read_records()
+        self._records: Records = {}
+        with contextlib.suppress(OSError, ValueError):
+            read = json.loads((root / RECORD).read_bytes())
+            self._records = {str(role): dict(record) for role, record in read["roles"].items()}
 
     def found(self, role: Role) -> list[FileState]:
         """What is known about each file of `role`. Raises OSError: it cannot be read."""
-        return [self._look(role, piece) for piece in PIECES[role]]
+        states = []
+        for piece in PIECES[role]:
+            path = self._root / piece.target
+            places = PACKAGED.get(os.path.dirname(piece.target), ())
+            recorded = {name: record[piece.target] for name, record in self._records.items() if piece.target in record}
+            state = FileState(
+                piece,
+                path.read_bytes() if path.exists() else None,
+                self._content(piece),
+                recorded=next(iter(recorded.values()), ""),
+                packaged=any((self._root / at / path.name).exists() for at in places),
+                shared=any(name != role for name in recorded),
+            )
+            states.append(state)
+        return states
 
-    def carry_out(self, role: Role, actions: Iterable[Action], record: dict[str, str]) -> None:
+    def carry_out(self, role: Role, actions: Sequence[Action], *, uninstall: bool) -> None:
         """Write and remove, then record it; after a kill the next run completes it: the files are as shipped.
 
         Raises:
             OSError: something cannot be written; what was done so far is done, and the next run goes on.
         """
+        written = {action.piece.target: self._content(action.piece) for action in actions}
         for action in actions:
             path = self._root / action.piece.target
             if action.do is ActionKind.REMOVE:
@@ -143,44 +149,10 @@ class TargetMachine:
             elif action.changes:
                 if action.keeps_old:
                     path.rename(path.with_name(path.name + ".old"))
-                self._write(path, self.content(action.piece), action.piece.mode)
-        self._keep(record, role)
-
-    def content(self, piece: InstallFile) -> bytes:
-        """What would be written."""
-        return rendered(piece, (SHIPPED / piece.source).read_text(encoding="utf-8"), self._bin)
-
-    def record(self, role: Role) -> dict[str, str]:
-        """What was written for `role` before."""
-        return dict(self._records.get(role, {}))
-
-    def _look(self, role: Role, piece: InstallFile) -> FileState:
-        path = self._root / piece.target
-        others = [name for name, record in self._records.items() if name != role and piece.target in record]
-        places = PACKAGED.get(os.path.dirname(piece.target), ())
-        packaged = any((self._root / at / path.name).exists() for at in places)
-        return FileState(
-            piece,
-            path.read_bytes() if path.exists() else None,
-            self.content(piece),
-            recorded=next((record[piece.target] for record in self._of(piece)), ""),
-            packaged=packaged,
-            shared=bool(others),
-        )
-
-    def _of(self, piece: InstallFile) -> Iterator[dict[str, str]]:
-        return (record for record in self._records.values() if piece.target in record)
-
-    def _read_records(self) -> Records:
-        with contextlib.suppress(OSError, ValueError):
-            read = json.loads((self._root / RECORD).read_bytes())
-            return {str(role): dict(record) for role, record in read["roles"].items()}
-        return {}
-
-    def _keep(self, record: dict[str, str], role: Role) -> None:
-        self._records[role] = record
-        if not record:
-            del self._records[role]
+                self._write(path, written[action.piece.target], action.piece.mode)
+        known = self._records.pop(role, {})
+        if record := {} if uninstall else plan.record_after(known, actions, written):
+            self._records[role] = record
         path = self._root / RECORD
         if self._records:
             content = json.dumps({"v": 1, "roles": self._records}, indent=2, sort_keys=True) + "\n"
@@ -191,12 +163,18 @@ class TargetMachine:
         with contextlib.suppress(OSError):  # it contains files of other programs
             path.parent.rmdir()
 
+    def _content(self, piece: InstallFile) -> bytes:
+        return rendered(piece, (SHIPPED / piece.source).read_text(encoding="utf-8"), self._bin)
+
     def _write(self, path: Path, content: bytes, mode: int) -> None:
         """Whole or not at all, also where the power fails."""
-        self._make(path.parent)
+        directory = path.parent
+        if not directory.is_dir():
+            directory.mkdir(parents=True)
+            if private := PRIVATE.get(os.path.relpath(directory, self._root)):
+                directory.chmod(private)
         temporary = path.with_name(f".{path.name}.new")
-        with contextlib.suppress(FileNotFoundError):
-            temporary.unlink()
+        temporary.unlink(missing_ok=True)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(descriptor, "wb") as file:
             os.fchmod(file.fileno(), mode)  # whatever the umask is
@@ -205,35 +183,10 @@ class TargetMachine:
             os.fsync(file.fileno())
         temporary.replace(path)
 
-    def _make(self, directory: Path) -> None:
-        if directory.is_dir():
-            return
-        directory.mkdir(parents=True)
-        relative = os.path.relpath(directory, self._root)
-        if relative in PRIVATE:
-            directory.chmod(PRIVATE[relative])
-
 
 # -- the command ---------------------------------------------------------------------------------------------------
 
 SIGNS = {ActionKind.WRITE: "+", ActionKind.REPLACE: "~", ActionKind.REMOVE: "-", ActionKind.LEAVE: " "}
-
-
-def as_text(actions: Iterable[Action]) -> list[str]:
-    """A line an action."""
-    return [f"  {SIGNS[action.do]} {action.do.value:<8}/{action.piece.target}   ({action.why})" for action in actions]
-
-
-def plan_json(
-    role: Role, actions: Iterable[Action], *, done: bool, commands: Sequence[str], warnings: Sequence[str]
-) -> str:
-    """The same for scripts."""
-    files = [
-        {"path": f"/{action.piece.target}", "do": action.do.value, "kind": action.piece.kind.value, "why": action.why}
-        for action in actions
-    ]
-    shown = {"role": role.value, "done": done, "files": files, "next": list(commands), "warnings": list(warnings)}
-    return json.dumps(shown, indent=2)
 
 
 EXIT_OTHER = 1
@@ -266,99 +219,81 @@ def install(
     A second time there is nothing to do. Files that were changed are left as they are, state and archives are never
     touched, and nothing is started: the last lines of the output name the commands.
     """
-    _check(uninstall=uninstall, overwrite=overwrite, purge=purge, root=root)
-    chosen = bin_dir or own_bin(root)
-    place = TargetMachine(root.absolute(), chosen)
-    found = place.found(role)
-    actions = plan.uninstall(found, purge=purge) if uninstall else plan.install(found, overwrite=overwrite)
-    warnings = [text for text in [hidden(chosen)] if text and not uninstall]
-    does = not dry_run and _agreed(actions, yes=yes, as_json=as_json, role=role, uninstall=uninstall)
-    commands = _carry_out(place, role, actions, root, uninstall=uninstall, warnings=warnings) if does else []
-    if not does:
-        commands = _commands(role, uninstall=uninstall)
-    _tell(role, actions, commands, warnings, uninstall=uninstall, done=does, as_json=as_json)
-
-
-def _check(*, uninstall: bool, overwrite: bool, purge: bool, root: Path) -> None:
     if purge and not uninstall:
         raise _fail(EXIT_USAGE, "--purge goes with --uninstall")
     if overwrite and uninstall:
         raise _fail(EXIT_USAGE, "--overwrite does not go with --uninstall", hint="--purge removes changed files")
     if not root.is_dir():
         raise _fail(EXIT_USAGE, f"--root {root} is no directory")
+    chosen = bin_dir or own_bin(root)
+    place = TargetMachine(root.absolute(), chosen)
+    found = place.found(role)
+    actions = plan.uninstall(found, purge=purge) if uninstall else plan.install(found, overwrite=overwrite)
+    changes = any(action.changes for action in actions)
+    lines = [f"  {SIGNS[each.do]} {each.do.value:<8}/{each.piece.target}   ({each.why})" for each in actions]
+    warnings = [text for text in [hidden(chosen)] if text and not uninstall]
+    does = not dry_run
+    if does and changes and not yes:
+        sys.stderr.write(f"{'uninstall' if uninstall else 'install'} --role {role}:\n" + "\n".join(lines) + "\n")
+        does = _confirmed(as_json=as_json)
+    if does:
+        commands = _carry_out(place, role, actions, root, uninstall=uninstall, warnings=warnings)
+    else:
+        commands = _commands(role, uninstall=uninstall)
+    if as_json:
+        files = [
+            {"path": f"/{each.piece.target}", "do": each.do.value, "kind": each.piece.kind.value, "why": each.why}
+            for each in actions
+        ]
+        shown = {"role": role.value, "done": does, "files": files, "next": commands, "warnings": warnings}
+        sys.stdout.write(json.dumps(shown, indent=2) + "\n")
+        return
+    head = ("done:" if does else "would do:") if changes else "nothing to do:"
+    lines = [head, *lines, *(f"warning: {text}" for text in warnings)]
+    if commands and (changes or not uninstall):
+        lines += ["next:", *(f"  {command}" for command in commands)]
+    if uninstall:
+        lines.append(f"state is left alone: {STATE[role]}")
+    sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _agreed(actions: list[Action], *, yes: bool, as_json: bool, role: Role, uninstall: bool) -> bool:
-    """Whether to continue: with `--yes`, or after a confirmation."""
-    if yes or not any(action.changes for action in actions):
-        return True
+def _confirmed(*, as_json: bool) -> bool:
     if as_json or not sys.stdin.isatty():
-        _show(actions, role=role, uninstall=uninstall)
         raise _fail(
             EXIT_USAGE,
             "nothing was done: there is no terminal to confirm on",
             hint="give --yes, or --dry-run to preview",
         )
-    _show(actions, role=role, uninstall=uninstall)
     return typer.confirm("Do it?")
-
-
-def _show(actions: list[Action], *, role: Role, uninstall: bool) -> None:
-    sys.stderr.write(f"{'uninstall' if uninstall else 'install'} --role {role}:\n" + "\n".join(as_text(actions)) + "\n")
 
 
 def _carry_out(
     place: TargetMachine, role: Role, actions: list[Action], root: Path, *, uninstall: bool, warnings: list[str]
 ) -> list[str]:
     """Write, or remove; what is left to do, as commands."""
-    told = may_be_told(root)
+    has_systemd = root == Path("/") and Path("/run/systemd/system").is_dir() and os.geteuid() == 0
     changes = any(action.changes for action in actions)
-    if told and uninstall and changes:
+    if has_systemd and uninstall and changes:
         run_commands(before_uninstall(role))  # what is not there or not running is as it should be
-    written = {action.piece.target: place.content(action.piece) for action in actions}
-    record = {} if uninstall else plan.record_after(place.record(role), actions, written)
     try:
-        place.carry_out(role, actions, record)
+        place.carry_out(role, actions, uninstall=uninstall)
     except OSError as error:
         hint = (
             "run it as root, or with --root DIR" if isinstance(error, PermissionError) else "mend it, and run it again"
         )
         raise _fail(EXIT_OTHER, f"{error.filename}: {error.strerror}", hint=hint) from None
-    if not told:
+    if not has_systemd:
         return _commands(role, uninstall=uninstall)
     if changes:
-        warnings += run_commands(behind_uninstall() if uninstall else behind_install(role))
+        warnings += run_commands([RELOAD] if uninstall else behind_install(role))
     return [] if uninstall else left_to_people(role)
 
 
 def _commands(role: Role, *, uninstall: bool) -> list[str]:
     """The commands to run if systemd was not called."""
     if uninstall:
-        return [" ".join(command) for command in (*before_uninstall(role), *behind_uninstall())]
+        return [" ".join(command) for command in (*before_uninstall(role), RELOAD)]
     return [*(" ".join(command) for command in behind_install(role)), *left_to_people(role)]
-
-
-def _tell(
-    role: Role,
-    actions: list[Action],
-    commands: list[str],
-    warnings: list[str],
-    *,
-    uninstall: bool,
-    done: bool,
-    as_json: bool,
-) -> None:
-    if as_json:
-        sys.stdout.write(plan_json(role, actions, done=done, commands=commands, warnings=warnings) + "\n")
-        return
-    changes = any(action.changes for action in actions)
-    head = ("done:" if done else "would do:") if changes else "nothing to do:"
-    lines = [head, *as_text(actions), *(f"warning: {text}" for text in warnings)]
-    if commands and (changes or not uninstall):
-        lines += ["next:", *(f"  {command}" for command in commands)]
-    if uninstall:
-        lines.append(f"state is left alone: {STATE[role]}")
-    sys.stdout.write("\n".join(lines) + "\n")
 
 
 def _fail(code: int, message: str, *, hint: str = "") -> typer.Exit:

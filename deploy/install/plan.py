@@ -71,25 +71,16 @@ def _system(name: str) -> tuple[InstallFile, ...]:
 
 _OURS = _system("fshipper.conf")
 
+
+def _service(name: str) -> tuple[InstallFile, ...]:
+    return (*_OURS, _unit(f"fshipper-{name}.service"), _configuration(f"{name}.toml"), _configuration(f"{name}.env"))
+
+
 PIECES: dict[Role, tuple[InstallFile, ...]] = {
-    Role.HOST: (
-        *_OURS,
-        _unit("fshipper-producer.service"),
-        _configuration("producer.toml"),
-        _configuration("producer.env"),
-    ),
-    Role.COLLECTOR: (
-        *_OURS,
-        _unit("fshipper-collector.service"),
-        _configuration("collector.toml"),
-        _configuration("collector.env"),
-    ),
-    Role.PARTITIONER: (
-        *_OURS,
-        _unit("fshipper-partitioner.service"),
-        _configuration("partitioner.toml"),
-        _configuration("partitioner.env"),
-    ),
+    Role.HOST: _service("producer"),
+    Role.COLLECTOR: _service("collector"),
+    Role.PARTITIONER: _service("partitioner"),
+    Role.BROWSE: _service("browse"),
     Role.REPORT: (
         *_OURS,
         _unit("fshipper-report.service"),
@@ -97,12 +88,6 @@ PIECES: dict[Role, tuple[InstallFile, ...]] = {
         _unit("fshipper-report-send.service"),
         _configuration("report.env"),
         _configuration("send.toml"),
-    ),
-    Role.BROWSE: (
-        *_OURS,
-        _unit("fshipper-browse.service"),
-        _configuration("browse.toml"),
-        _configuration("browse.env"),
     ),
     Role.SERVER: (
         *_system("nats-server.conf"),

@@ -66,8 +66,8 @@ def init(
             "--tls-cert, --tls-key and --tls-ca are for --listen", hint="give --listen ADDRESS:4222 as well"
         )
     conf = server_conf(directory.resolve(), trust, OPERATOR_FILE, listen=listen, tls=tls) if listen else ""
-    with _touching(directory):
-        added = _place(directory).make(checked_prefix(subject), trust)
+    with _changing(directory) as store:
+        added = store.make(checked_prefix(subject), trust)
         if conf:
             replace_file(directory / SERVER_FILE, conf.encode())
     _say_added(added, as_json=as_json)
@@ -99,8 +99,8 @@ def add(
     if role is not Role.EDGE and (hosts or domain):
         raise UsageError("--hosts and --domain are for --as edge")
     chosen = [checked_host(name) for name in dict.fromkeys(names)]
-    with _touching(directory):
-        added = _place(directory).add(chosen, role, hosts=hosts or (), domain=domain)
+    with _changing(directory) as store:
+        added = store.add(chosen, role, hosts=hosts or (), domain=domain)
     _say_added(added, as_json=as_json)
     roster = Roster.load(directory)
     if role is Role.EDGE and not hosts and roster.has_accounts:
@@ -153,16 +153,16 @@ def migrate(
     if finish:
         for path in {config or directory.parent / SERVER_FILE, directory.parent / SERVER_FILE}:
             check_unused(path)
-        with _touching(directory):
-            _place(directory).finish()
+        with _changing(directory) as store:
+            store.finish()
         sys.stdout.write(f"Nothing of the layout with one account is valid any more. {_RELOAD}")
         return
     domains = dict(_pair(text) for text in domain or ())
     change = None
     if config and Roster.load(directory).trust is not AuthMethod.TOKENS:
         change = including_accounts(config, directory, streams)  # first: what it refuses leaves everything as it is
-    with _touching(directory):
-        added = _place(directory).migrate(streams=streams, domains=domains)
+    with _changing(directory) as store:
+        added = store.migrate(streams=streams, domains=domains)
         roster = Roster.load(directory)
         if config and change is not None:
             change_server_file(config, change)
@@ -185,8 +185,8 @@ def revoke(
             raise UsageError("this ends connections, and there is no terminal to confirm on", hint="give --yes")
         if not typer.confirm(f"Revoke {', '.join(names)}? What they could not ship waits in their files."):
             raise UsageError("nothing was changed")
-    with _touching(directory):
-        gone = _place(directory).revoke(names)
+    with _changing(directory) as store:
+        gone = store.revoke(names)
     for member in gone:
         sys.stdout.write(f"revoked {member.name}\n")
     sys.stdout.write(_RELOAD)
@@ -252,17 +252,13 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 @contextlib.contextmanager
-def _touching(directory: Path) -> Iterator[None]:
-    """Raise ConfigError where files of `directory` cannot be made or changed."""
+def _changing(directory: Path) -> Iterator[AccessStore]:
+    """What is in `directory`, to be changed. Raises ConfigError: files cannot be made or changed."""
     try:
-        yield
+        yield AccessStore(directory, now=dt.datetime.now(dt.UTC))
     except OSError as error:
         what = error.filename or directory
         raise ConfigError(f"cannot change {what}: {error.strerror}", hint="run it as its owner, or sudo") from None
-
-
-def _place(directory: Path) -> AccessStore:
-    return AccessStore(directory, now=dt.datetime.now(dt.UTC))
 
 
 def _say_added(added: Sequence[AddedMember], *, as_json: bool) -> None:

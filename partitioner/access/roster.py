@@ -18,7 +18,10 @@ FLAT_VERSION = 1
 """Of a roster without accounts; an older fshipper must be able to read it until it is migrated."""
 FILE = "roster.json"
 STREAMS_ACCOUNT = "LOGS"
+CENTRE = "hub"
+"""The domain of the centre in deploy/nats/edge/hub.conf."""
 _STARS = re.compile(r"(\*\.)*")
+_DOMAIN = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class AccountLayout(enum.StrEnum):
@@ -188,6 +191,26 @@ def checked_hosts(patterns: Iterable[str]) -> tuple[str, ...]:
             raise UsageError(f"--hosts {pattern}: fshipper uses this name on the bus", hint="use full host names")
         found.append(stars + name)
     return tuple(found)
+
+
+def checked_domain(domain: str, *, centre: str = "") -> str:
+    """The JetStream domain of a site: one token of the subjects under which the centre reaches it.
+
+    `centre`: the domain of the centre's server, where it is known.
+
+    Raises UsageError: it is empty, not one token of a subject, or the domain of the centre.
+    """
+    if not _DOMAIN.fullmatch(domain):
+        raise UsageError(
+            f"{domain!r} cannot be the JetStream domain of a site: it has letters, digits, - and _ only",
+            hint="write the `domain` of the site's nats-server.conf, for example edge1",
+        )
+    if domain in {CENTRE, centre}:
+        raise UsageError(
+            f"{domain} cannot be the JetStream domain of a site: it is the domain of the centre",
+            hint="set another `domain` in the site's nats-server.conf, for example edge1",
+        )
+    return domain
 
 
 def _match(one: str, other: str) -> bool:

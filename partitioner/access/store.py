@@ -1,9 +1,12 @@
 """The directory that holds roster, secrets and what the server includes: made, added to, taken from."""
 
+import contextlib
 import datetime as dt
 import json
+import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,9 +24,8 @@ from partitioner.access.permissions import (
     spare_exports,
     streams_exports,
 )
-from partitioner.access.roster import FILE, AccountLayout, AuthMethod, Member, Roster, checked_hosts
+from partitioner.access.roster import FILE, AccountLayout, AuthMethod, Member, Roster, checked_domain, checked_hosts
 from partitioner.access.server_config import SERVER_FILE
-from partitioner.edge_domain import checked_domain, domain_in
 from shipper.durable_files import Lock, make_directory, replace_file
 from shipper.errors import UsageError
 
@@ -37,6 +39,7 @@ SPARES = {AuthMethod.TOKENS: 32, AuthMethod.KEYS: 256, AuthMethod.CERTIFICATES: 
 
 With tokens, each one costs a check at every request to a host, because it may be that host's.
 """
+_DOMAIN = re.compile(r"^[^#\n]*\bdomain\s*[:=]?\s*[\"']?([A-Za-z0-9_-]+)", re.MULTILINE)
 _HEAD = """\
 # Written by `fshipper hosts`; edit nothing here, it is written anew. Include it at the top of nats-server.conf.
 # After a revocation: nats-server --signal reload
@@ -61,16 +64,19 @@ def _new_account(trust: AuthMethod) -> str:
     return public(new_key(ACCOUNT)) if trust is AuthMethod.TOKENS else f"host-{secrets.token_hex(4)}"
 
 
+@dataclass(frozen=True, slots=True)
 class AccessStore:
     """One directory, by default on the server's machine. `now` is its clock."""
 
-    def __init__(self, directory: Path, *, now: dt.datetime) -> None:
-        self.directory = directory
-        self._now = now
+    directory: Path
+    now: dt.datetime
 
-    def locked(self) -> Lock:
-        """One change at a time. Raises Fatal: another is being made."""
-        return Lock(self.directory / ".lock", f"the roster in {self.directory}")
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[Roster]:
+        """The roster, for one change at a time. Raises Fatal: another is being made."""
+        Roster.load(self.directory)  # else there is no place for a lock
+        with Lock(self.directory / ".lock", f"the roster in {self.directory}"):
+            yield Roster.load(self.directory)
 
     def make(self, prefix: str, trust: AuthMethod) -> list[AddedMember]:
         """Begin a roster with a key for each program. Raises UsageError: there is one."""
@@ -83,7 +89,7 @@ class AccessStore:
             for role in Role:
                 self._have_signer(role, trust)
             operator, system = read_key(self._key("operator")), public(read_key(self._key("system")))
-            token = credentials.operator_token(operator, now=int(self._now.timestamp()), system=system)
+            token = credentials.operator_token(operator, now=int(self.now.timestamp()), system=system)
             replace_file(self.directory / OPERATOR_TOKEN, f"{token}\n".encode())
         roster, added = Roster(prefix, trust, {}, {}, first_layout(trust)), []
         for role in PROGRAMS:
@@ -99,9 +105,8 @@ class AccessStore:
 
         Raises UsageError: one is there already, or has a name or hosts of another.
         """
-        Roster.load(self.directory)  # else there is no place for a lock
-        with self.locked():
-            roster, added = Roster.load(self.directory), []
+        with self._changing() as known:
+            roster, added = known, []
             if role is Role.MONITOR and not roster.has_accounts:
                 raise UsageError(
                     "a monitor needs an account of its own, which this roster has not",
@@ -130,9 +135,8 @@ class AccessStore:
 
         Raises UsageError: it is done already, or `domains` contains a name that is not a site.
         """
-        Roster.load(self.directory)
-        with self.locked():
-            roster, added = Roster.load(self.directory), []
+        with self._changing() as known:
+            roster, added = known, []
             if roster.has_accounts:
                 raise UsageError(f"{self.directory} has accounts already", hint="to end the old layout: --finish")
             sites = {each.name for each in roster.members.values() if each.role is Role.EDGE}
@@ -154,56 +158,45 @@ class AccessStore:
             self._write(roster)
             return added
 
-    def finish(self) -> Roster:
+    def finish(self) -> None:
         """End what the flat layout needs: tokens in the account of the streams, and the file `users.conf`."""
-        Roster.load(self.directory)
-        with self.locked():
-            roster = Roster.load(self.directory)
+        with self._changing() as roster:
             if not roster.has_accounts:
                 raise UsageError("hosts have no accounts of their own yet", hint="run: fshipper hosts migrate")
             members = {name: member._replace(before="") for name, member in roster.members.items()}
-            roster = roster._replace(layout=AccountLayout.ISOLATED, members=members)
-            self._write(roster)
+            self._write(roster._replace(layout=AccountLayout.ISOLATED, members=members))
             (self.directory / server_config.FILE).unlink(missing_ok=True)
-            return roster
 
     def revoke(self, names: Iterable[str]) -> list[Member]:
         """Take hosts, or programs, out of the roster; their secrets here are removed."""
         gone = list(dict.fromkeys(names))
-        Roster.load(self.directory)
-        with self.locked():
-            before = Roster.load(self.directory)
-            self._write(before.without(gone, at=int(self._now.timestamp())))
+        with self._changing() as before:
+            self._write(before.without(gone, at=int(self.now.timestamp())))
             for name in gone:
                 self._secret(name, before.trust, before.members[name].role).unlink(missing_ok=True)
         return [before.members[name] for name in gone]
 
     def _site_domain(self, domain: str) -> str:
         """`domain`, if a site may have it. Raises UsageError. The centre's configuration is next to the roster."""
-        path = self.directory.parent / SERVER_FILE
         try:
-            centre = domain_in(path.read_text())
+            found = _DOMAIN.search((self.directory.parent / SERVER_FILE).read_text())
         except OSError:
-            centre = ""  # it is elsewhere
-        return checked_domain(domain, centre=centre)
-
-    @property
-    def _added(self) -> str:
-        return self._now.strftime("%Y-%m-%dT%H:%M:%SZ")
+            found = None  # it is elsewhere
+        return checked_domain(domain, centre=found[1] if found else "")
 
     def _add(self, roster: Roster, name: str, role: Role) -> tuple[Roster, AddedMember]:
-        account = ""
+        account, added = "", self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
         if roster.has_accounts and role in ALONE:
             account = roster.spares[0] if roster.spares else _new_account(roster.trust)
             roster = roster._replace(spares=roster.spares[1:])
         if roster.trust is AuthMethod.CERTIFICATES:
-            member = Member(name, role, "", self._added, account)
+            member = Member(name, role, "", added, account)
             return roster.with_member(member), AddedMember(member, None)
         user = new_key(USER)
         secret = self._secret(name, roster.trust, role)
         secret.unlink(missing_ok=True)  # of a change that was killed before the roster had it: it is not valid
         write_secret(secret, self._secret_content(roster.trust, user, name, role, account))
-        member = Member(name, role, public(user), self._added, account)
+        member = Member(name, role, public(user), added, account)
         return roster.with_member(member), AddedMember(member, secret)
 
     def _secret_content(self, trust: AuthMethod, user: nkeys.KeyPair, name: str, role: Role, account: str) -> bytes:
@@ -213,7 +206,7 @@ class AccessStore:
         if not account:
             account = self._monitors() if role is Role.MONITOR else public(read_key(self._key("account")))
         signer = read_key(self._signer(role))
-        return credentials.user_credentials(signer, account, user, name, now=int(self._now.timestamp()))
+        return credentials.user_credentials(signer, account, user, name, now=int(self.now.timestamp()))
 
     def _write(self, roster: Roster) -> None:
         """First the roster, then what is made of it: after a kill between them the next change mends it."""
@@ -241,7 +234,7 @@ class AccessStore:
 
     def _account_tokens(self, roster: Roster) -> Iterator[tuple[str, str]]:
         """Public key and token of each account. A token that did not change is the same text, byte for byte."""
-        operator, now = read_key(self._key("operator")), int(self._now.timestamp())
+        operator, now = read_key(self._key("operator")), int(self.now.timestamp())
         account, system = (public(read_key(self._key(name))) for name in ("account", "system"))
         signers = {role: public(read_key(self._signer(role))) for role in Role if self._signer(role).exists()}
         alone = [each for each in roster.members.values() if each.account]

@@ -5,11 +5,11 @@ For people: which host moves where, the skew before and after, and the progress.
 
 import asyncio
 import dataclasses
+import functools
 import json
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
@@ -19,7 +19,8 @@ from partitioner.arguments import confirm, seconds_of, settings_of, size_of
 from partitioner.move.cluster_state import ClusterState, StoredMap, sizing_like
 from partitioner.move.executor import MovePlan, MoveProgress, follow, outcome, prepare
 from partitioner.move.load import loads, skew
-from partitioner.topology import Sizing, Template, template_in
+from partitioner.options import MoveOptions
+from partitioner.topology import Sizing, template_in
 from shipper.errors import Transient, Unavailable, UsageError
 from shipper.jetstream.connection import connect
 from shipper.partition_map import MAX_PARTITIONS, PartitionMap, changed, static
@@ -95,103 +96,71 @@ EXIT_CHANGES = 2
 AGAIN_SECONDS = 0.5
 
 _T = TypeVar("_T")
+_MapChange = Callable[[PartitionMap], PartitionMap]
+"""The existing map to the desired one; the same object: nothing changes."""
 
 
-class _MoveRequest:
-    """The arguments of the command."""
-
-    def __init__(
-        self, settings: Settings, partitions: int | None, slots: bool | None, overrides: list[str], without: list[str]
-    ) -> None:  # fmt: skip
-        self.settings = settings
-        self.partitions = partitions
-        self.slots = slots
-        self.overrides = dict(map(_override, overrides))
-        self.without = [checked_host(host) for host in without]
-
-    def map_behind(self, before: PartitionMap, *, newest: int) -> PartitionMap:
-        """The desired map, newer than any that a host uses."""
-        after = changed(
-            before,
-            partitions=self.partitions or before.partitions,
-            with_slots=self.slots,
-            overrides=self.overrides,
-            without=self.without,
-        )
-        if after is before and before.version:
-            return before
-        return PartitionMap(
-            version=max(before.version, newest) + 1,
-            partitions=after.partitions,
-            overrides=after.overrides,
-            slots=after.slots,
-        )
-
-
-def move(
-    *, partitions: int, slots: bool | None, override: list[str] | None, no_override: list[str] | None,
-    template: Path | None, replicas: int | None, max_bytes: str | None, within: str, dry_run: bool, yes: bool,
-    as_json: bool, url: str | None, config: Path | None, subject: str | None,
-) -> None:  # fmt: skip
+def move(options: MoveOptions) -> None:
     """Move hosts to the partitions of a new map. An interrupted move continues when the command is run again."""
-    request = _MoveRequest(settings_of(url, config, subject), partitions, slots, override or [], no_override or [])
-    chosen = template_in(template)
-    sizing = Sizing(replicas=replicas, max_bytes=size_of(max_bytes, "--max-bytes"))
-    until = time.monotonic() + seconds_of(within, "--within")
-    plan, _ = asyncio.run(_on_cluster(request.settings, lambda cluster: _plan(cluster, request), until=until))
-    if not as_json:
+    settings = settings_of(options)
+    change = functools.partial(
+        changed,
+        partitions=options.partitions,
+        with_slots=options.slots,
+        overrides=dict(map(_override, options.override or ())),
+        without=[checked_host(host) for host in options.no_override or ()],
+    )
+    template = template_in(options.template)
+    sizing = Sizing(replicas=options.replicas, max_bytes=size_of(options.max_bytes, "--max-bytes"))
+    until = time.monotonic() + seconds_of(options.within, "--within")
+
+    async def drive(cluster: ClusterState) -> MoveProgress:
+        """Plan once more and do it: the server may have changed since then, and an attempt may have done a part."""
+        fresh, stored = await _plan(cluster, settings, change)
+        like_others = sizing_like(await cluster.streams(), sizing)
+        await prepare(cluster, fresh, template, like_others, revision=stored.revision)
+        said: set[str] = set()
+
+        def tell(progress: MoveProgress) -> None:
+            line = progress_line(progress)
+            if line not in said:
+                said.add(line)
+                sys.stderr.write(line + "\n")
+
+        return await follow(cluster, fresh, until=until, tell=tell)
+
+    plan, _ = asyncio.run(_on_cluster(settings, lambda cluster: _plan(cluster, settings, change), until=until))
+    if not options.as_json:
         print_plan(plan)
-    if dry_run:
-        if as_json:
+    if options.dry_run:
+        if options.as_json:
             _print_json(plan_json(plan))
         raise typer.Exit(EXIT_CHANGES if plan.changes else 0)
-    confirm(yes=yes or not plan.is_new)
-    progress = asyncio.run(
-        _on_cluster(request.settings, lambda cluster: _drive(cluster, request, chosen, sizing, until), until=until)
-    )
-    if as_json:
+    confirm(yes=options.yes or not plan.is_new)
+    progress = asyncio.run(_on_cluster(settings, drive, until=until))
+    if options.as_json:
         _print_json(plan_json(plan) | outcome(plan, progress))
     elif progress.away:
         sys.stdout.write(f"away, and moving when they come back: {', '.join(progress.away)}\n")
 
 
-async def _plan(cluster: ClusterState, request: _MoveRequest) -> tuple[MovePlan, StoredMap]:
+async def _plan(cluster: ClusterState, settings: Settings, change: _MapChange) -> tuple[MovePlan, StoredMap]:
     streams = await cluster.streams()
     stored = await cluster.map()
     if not streams:
         raise Unavailable(
-            f"the server at {request.settings.nats.shown_url} has no streams of {request.settings.logs.subject!r}",
+            f"the server at {settings.nats.shown_url} has no streams of {settings.logs.subject!r}",
             hint="create them first: fshipper partition apply --partitions N",
         )
     weights = await cluster.weights(streams)
-    before = stored.map or static(request.settings.logs.partitions or max(streams) + 1)
-    newest = (
-        0
-        if stored.map
-        else max((place.version for place in (await cluster.places(weights)).values() if place), default=0)
-    )
-    after = request.map_behind(before, newest=newest)
+    before = stored.map or static(settings.logs.partitions or max(streams) + 1)
+    after = change(before)
+    if after is not before or not before.version:
+        newest = 0 if stored.map else await cluster.newest_version(weights)
+        after = dataclasses.replace(after, version=max(before.version, newest) + 1)  # newer than any that a host uses
     creates = tuple(sorted(after.used - streams.keys()))
     retires = tuple(number for number in streams if number not in after.used)
     return MovePlan(before=before, after=after, weights=weights, creates=creates, retires=retires), stored
-
-
-async def _drive(
-    cluster: ClusterState, request: _MoveRequest, template: Template, sizing: Sizing, until: float
-) -> MoveProgress:
-    """Plan once more and do it: the server may have changed since then, and an attempt may have done a part."""
-    plan, stored = await _plan(cluster, request)
-    sizing = sizing_like(await cluster.streams(), sizing)
-    await prepare(cluster, plan, template, sizing, revision=stored.revision)
-    said: set[str] = set()
-
-    def tell(progress: MoveProgress) -> None:
-        line = progress_line(progress)
-        if line not in said:
-            said.add(line)
-            sys.stderr.write(line + "\n")
-
-    return await follow(cluster, plan, until=until, tell=tell)
 
 
 async def _on_cluster(settings: Settings, work: Callable[[ClusterState], Awaitable[_T]], *, until: float) -> _T:

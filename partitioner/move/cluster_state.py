@@ -159,9 +159,9 @@ class ClusterState:
 
         return dict(zip(names, await asyncio.gather(*map(ask, names)), strict=True))
 
-    def check(self) -> None:
-        """Raises SessionLost: the connection is gone."""
-        self._connection.check()
+    async def newest_version(self, hosts: Iterable[str]) -> int:
+        """The newest map version that one of `hosts` follows: a map that was lost must not come again."""
+        return max((place.version for place in (await self.places(hosts)).values() if place), default=0)
 
 
 def _hosts_of(subjects: Iterable[str]) -> list[str]:

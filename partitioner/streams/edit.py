@@ -18,6 +18,7 @@ from partitioner.apply import carry_out, check
 from partitioner.arguments import confirm, existing, full_name, settings_of, with_admin
 from partitioner.desired import in_server_units
 from partitioner.diff import Json, without_server_notes
+from partitioner.options import CopyConfigOptions, EditOptions
 from partitioner.plan import ActualStream, AllowedChanges, plan
 from partitioner.topology import DesiredStream
 from shipper.errors import ConfigError, Fatal, Unavailable, UsageError
@@ -26,39 +27,36 @@ from shipper.settings import Settings
 from shipper.subjects import partition_of_stream, partition_subjects
 
 
-def copy_config(
-    source: str, target: str, *, subjects: str | None, consumers: bool, yes: bool, allow_data_loss: bool,
-    recreate_consumers: bool, url: str | None, config: Path | None, subject: str | None,
-) -> None:  # fmt: skip
+def copy_config(options: CopyConfigOptions) -> None:
     """Make a stream with another one's configuration, or change it to that; no messages are copied."""
-    settings = settings_of(url, config, subject)
+    settings = settings_of(options)
     prefix = settings.logs.subject
-    from_name, name = full_name(source, prefix), full_name(target, prefix)
+    from_name, name = full_name(options.source, prefix), full_name(options.target, prefix)
 
-    async def work(admin: Admin) -> tuple[DesiredStream, ActualStream | None]:
+    async def look(admin: Admin) -> tuple[DesiredStream, ActualStream | None]:
         like = (await existing(admin, from_name))["config"]
         there = await admin.stream(name)
-        listening = subjects.split(",") if subjects else there["config"].get("subjects") if there else None
-        found = await admin.consumers(from_name) if consumers else []
-        durable = tuple(without_server_notes(each["config"]) for each in found if each["config"].get("durable_name"))
-        wanted = DesiredStream(
-            stream=copied(like, name, listening, prefix), consumers=durable, partition=partition_of_stream(prefix, name)
+        subjects = (
+            options.subjects.split(",") if options.subjects else there["config"].get("subjects") if there else None
         )
-        return wanted, await _actual(admin, there, wanted)
+        found = await admin.consumers(from_name) if options.consumers else []
+        durable = tuple(without_server_notes(each["config"]) for each in found if each["config"].get("durable_name"))
+        stream = copied(like, name, subjects, prefix)
+        wanted = DesiredStream(stream=stream, consumers=durable, partition=partition_of_stream(prefix, name))
+        if there is None:
+            return wanted, None
+        asked = {str(each["durable_name"]): await admin.consumer(name, str(each["durable_name"])) for each in durable}
+        return wanted, ActualStream(there, {each: info for each, info in asked.items() if info is not None})
 
-    _change(settings, *with_admin(settings, work), yes, allow_data_loss, recreate_consumers)
+    _change(settings, *with_admin(settings, look), options)
 
 
-def edit(
-    stream: str, *, assignments: list[str] | None, removed: list[str] | None, consumer: str | None, dry_run: bool,
-    yes: bool, allow_data_loss: bool, recreate_consumers: bool,
-    url: str | None, config: Path | None, subject: str | None,
-) -> None:  # fmt: skip
+def edit(options: EditOptions) -> None:
     """Change the configuration of a stream or of its consumer."""
-    settings = settings_of(url, config, subject)
-    name = full_name(stream, settings.logs.subject)
+    settings, consumer = settings_of(options), options.consumer
+    name = full_name(options.stream, settings.logs.subject)
 
-    async def look(admin: Admin) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    async def look(admin: Admin) -> tuple[Json, Json | None]:
         info = await existing(admin, name)
         found = await admin.consumer(name, consumer) if consumer else None
         if consumer and found is None:
@@ -67,8 +65,8 @@ def edit(
 
     info, found = with_admin(settings, look)
     before = without_server_notes((found or info)["config"])
-    if assignments or removed:
-        changed = assigned(before, assignments or [], removed or [])
+    if options.assignments or options.removed:
+        changed = assigned(before, options.assignments or [], options.removed or [])
     else:
         changed = rewritten(before, _in_editor(before, name))
     for field in ("name", "durable_name"):
@@ -78,35 +76,20 @@ def edit(
             )
     partition = partition_of_stream(settings.logs.subject, name)
     if found and consumer:
-        wanted = DesiredStream(
-            stream={"name": name}, consumers=(changed | {"durable_name": consumer},), partition=partition
-        )
+        consumers = (changed | {"durable_name": consumer},)
+        wanted = DesiredStream(stream={"name": name}, consumers=consumers, partition=partition)
     else:
         wanted = DesiredStream(stream=changed | {"name": name}, partition=partition)
     actual = ActualStream(info, {consumer: found} if found and consumer else {})
-    _change(settings, wanted, actual, yes, allow_data_loss, recreate_consumers, dry_run=dry_run)
-
-
-async def _actual(admin: Admin, there: dict[str, Any] | None, wanted: DesiredStream) -> ActualStream | None:
-    if there is None:
-        return None
-    names = [str(each["durable_name"]) for each in wanted.consumers]
-    asked = {name: await admin.consumer(wanted.name, name) for name in names}
-    return ActualStream(there, {name: info for name, info in asked.items() if info is not None})
+    _change(settings, wanted, actual, options, dry_run=options.dry_run)
 
 
 def _change(
-    settings: Settings,
-    wanted: DesiredStream,
-    actual: ActualStream | None,
-    yes: bool,
-    data_loss: bool,
-    recreate: bool,
-    *,
+    settings: Settings, wanted: DesiredStream, actual: ActualStream | None, options: CopyConfigOptions | EditOptions, *,
     dry_run: bool = False,
-) -> None:
+) -> None:  # fmt: skip
     """Show the difference, prompt, and apply it."""
-    allowed = AllowedChanges(data_loss=data_loss, recreate_consumers=recreate)
+    allowed = AllowedChanges(data_loss=options.allow_data_loss, recreate_consumers=options.recreate_consumers)
     found = {wanted.name: actual} if actual else {}
     actions = plan([wanted], found, subject=settings.logs.subject, allowed=allowed)
     display.print_plan(actions)
@@ -116,7 +99,7 @@ def _change(
     check(actions)
     if not changes:
         return
-    confirm(yes=yes or all(action.only_adds for action in actions))
+    confirm(yes=options.yes or all(action.only_adds for action in actions))
 
     async def work(admin: Admin) -> None:
         now = await admin.stream(wanted.name)
@@ -162,10 +145,25 @@ def assigned(config: Mapping[str, Any], assignments: Sequence[str], removed: Seq
         name, equals, text = assignment.partition("=")
         if not equals or not _DOTTED.fullmatch(name.strip()):
             raise UsageError(f"{assignment!r} is no assignment", hint="write for example max_bytes=50GB")
-        _put(wanted, name.strip(), _value(text.strip(), config.get(name.strip())))
+        name, text = name.strip(), text.strip()
+        try:
+            value = json.loads(text)
+        except ValueError:
+            is_list = isinstance(config.get(name), list)
+            value = [part.strip() for part in text.split(",")] if is_list else text
+        _put(wanted, name, value)
     for name in removed:
         _put(wanted, name, None)
     return dict(in_server_units(wanted))
+
+
+def _put(wanted: Json, name: str, value: Any) -> None:
+    """`metadata.team` is a nested field; any further dot is part of the key."""
+    outer, dot, inner = name.partition(".")
+    if dot:
+        wanted.setdefault(outer, {})[inner] = value
+    else:
+        wanted[outer] = value
 
 
 def rewritten(config: Mapping[str, Any], text: str) -> Json:
@@ -192,19 +190,3 @@ def copied(config: Mapping[str, Any], name: str, subjects: Sequence[str] | None,
     partition = partition_of_stream(subject, name)
     own = [name] if partition is None else [partition_subjects(subject, partition)]
     return like | {"name": name, "subjects": list(subjects) if subjects else own}
-
-
-def _put(wanted: Json, name: str, value: Any) -> None:
-    """`metadata.team` is a nested field; any further dot is part of the key."""
-    outer, dot, inner = name.partition(".")
-    if dot:
-        wanted.setdefault(outer, {})[inner] = value
-    else:
-        wanted[outer] = value
-
-
-def _value(text: str, before: Any) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return [part.strip() for part in text.split(",")] if isinstance(before, list) else text

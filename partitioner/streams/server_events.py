@@ -5,10 +5,10 @@ import contextlib
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from partitioner.arguments import full_name, seconds_of, settings_of
+from partitioner.arguments import first_of, full_name, seconds_of, settings_of
+from partitioner.options import EventsOptions
 from shipper.errors import InsecureConnection, Transient, Unavailable
 from shipper.jetstream.admin import Admin, administration
 from shipper.lifecycle import Stop
@@ -35,15 +35,17 @@ def kind_of(event: Event) -> str:
 def line(event: Event) -> str:
     """`2026-11-20T10:00:00Z stream LOGS_0 was created`."""
     when = str(event.get("timestamp", "")).partition(".")[0].removesuffix("Z")
-    say = _SENTENCES.get(kind_of(event))
-    try:
-        sentence = say(event) if say else ""
-    except (KeyError, TypeError, ValueError):
-        sentence = ""
-    return f"{when + 'Z' if when else '-'} {sentence or _anything(event)}"
+    sentence = ""
+    if say := _SENTENCES.get(kind_of(event)):
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            sentence = say(event)
+    if not sentence:
+        told = ", ".join(f"{key} {value}" for key, value in event.items() if key not in {"type", "id", "timestamp"})
+        sentence = f"{kind_of(event) or 'something'}: {told}"[:MAX_TEXT]
+    return f"{when + 'Z' if when else '-'} {sentence}"
 
 
-def is_about(event: Event, stream: str) -> bool:
+def _is_about(event: Event, stream: str) -> bool:
     """Whether an event is about `stream`; for an API audit, whether the request is."""
     return event.get("stream") == stream or stream in str(event.get("subject", "")).split(".")
 
@@ -63,18 +65,6 @@ def _of_message(event: Event) -> str:
     return f"{_about(event)}: message {event['stream_seq']}"
 
 
-def _why(event: Event) -> str:
-    return f": {event['reason']}" if event.get("reason") else ""
-
-
-def _leader(event: Event) -> str:
-    return f"{_about(event)} is led by {event['leader']} now"
-
-
-def _quorum(event: Event) -> str:
-    return f"{_about(event)} lost its quorum: it accepts and delivers nothing"
-
-
 def _audit(event: Event) -> str:
     asked = str(event["subject"]).removeprefix("$JS.API.")
     refused = " and was refused" if '"error":' in str(event.get("response", "")) else ""
@@ -88,25 +78,25 @@ def _client(event: Event) -> str:
     return f" by {named}" if named else ""
 
 
-def _anything(event: Event) -> str:
-    told = ", ".join(f"{key} {value}" for key, value in event.items() if key not in {"type", "id", "timestamp"})
-    return f"{kind_of(event) or 'something'}: {told}"[:MAX_TEXT]
-
-
 _SENTENCES: Mapping[str, Callable[[Event], str]] = {
     "stream_action": _action,
     "consumer_action": _action,
     "max_deliver": lambda at: f"{_of_message(at)} is given up after {at['deliveries']} deliveries",
-    "terminated": lambda at: f"{_of_message(at)} was terminated by its reader{_why(at)}",
+    "terminated": lambda at: (
+        f"{_of_message(at)} was terminated by its reader" + (f": {at['reason']}" if at.get("reason") else "")
+    ),
     "nak": lambda at: f"{_of_message(at)} was handed back by its reader",
     "consumer_ack": lambda at: f"{_of_message(at)} was acknowledged after {at['ack_time'] / 1e6:.1f} ms",
     "consumer_pause": lambda at: (
         f"{_about(at)} is paused until {at['pause_until']}" if at.get("paused") else f"{_about(at)} goes on"
     ),
-    "stream_leader_elected": _leader,
-    "consumer_leader_elected": _leader,
-    "stream_quorum_lost": _quorum,
-    "consumer_quorum_lost": _quorum,
+    **dict.fromkeys(
+        ("stream_leader_elected", "consumer_leader_elected"), lambda at: f"{_about(at)} is led by {at['leader']} now"
+    ),
+    **dict.fromkeys(
+        ("stream_quorum_lost", "consumer_quorum_lost"),
+        lambda at: f"{_about(at)} lost its quorum: it accepts and delivers nothing",
+    ),
     "snapshot_create": lambda at: (
         f"{_about(at)} is being backed up ({counted(at['state']['messages'], 'message')}){_client(at)}"
     ),
@@ -121,42 +111,27 @@ _SENTENCES: Mapping[str, Callable[[Event], str]] = {
 }
 
 
-Wanted = Callable[[Mapping[str, Any]], bool]
-Tell = Callable[[Mapping[str, Any]], None]
-
-
-def events(
-    *, stream: str | None, api: bool, metrics: bool, count: int, within: str | None, as_json: bool,
-    url: str | None, config: Path | None, subject: str | None,
-) -> None:  # fmt: skip
+def events(options: EventsOptions) -> None:
     """Print the advisories as they arrive."""
-    settings = settings_of(url, config, subject)
-    name = full_name(stream, settings.logs.subject) if stream else ""
-    seconds = seconds_of(within, "--for") if within is not None else None
-
-    def wanted(event: Mapping[str, Any]) -> bool:
-        return (api or kind_of(event) != API_AUDIT) and (not name or is_about(event, name))
-
-    def tell(event: Mapping[str, Any]) -> None:
-        sys.stdout.write((json.dumps(event) if as_json else line(event)) + "\n")
-        sys.stdout.flush()
-
-    subjects = [ADVISORIES, *([METRICS] if metrics else [])]
-    asyncio.run(_watch(settings, subjects, wanted, tell, count, seconds))
+    settings = settings_of(options)
+    name = full_name(options.stream, settings.logs.subject) if options.stream else ""
+    seconds = seconds_of(options.within, "--for") if options.within is not None else None
+    asyncio.run(_watch(settings, options, name, seconds))
 
 
-async def _watch(
-    settings: Settings, subjects: Sequence[str], wanted: Wanted, tell: Tell, count: int, seconds: float | None
-) -> None:
-    """Print each event until `count` are printed or `seconds` have passed; reconnect after the server was lost."""
-    left = count
+async def _watch(settings: Settings, options: EventsOptions, name: str, seconds: float | None) -> None:
+    """Print each event until enough are printed or `seconds` have passed; reconnect after the server was lost."""
+    subjects = [ADVISORIES, *([METRICS] if options.metrics else [])]
+    left = options.count
     enough = asyncio.Event()
 
-    async def heard(_: str, event: Mapping[str, Any]) -> None:
+    async def heard(_: str, event: Event) -> None:
         nonlocal left
-        if enough.is_set() or not wanted(event):
+        unwanted = (kind_of(event) == API_AUDIT and not options.api) or (name and not _is_about(event, name))
+        if enough.is_set() or unwanted:
             return
-        tell(event)
+        sys.stdout.write((json.dumps(event) if options.as_json else line(event)) + "\n")
+        sys.stdout.flush()
         left -= 1
         if left == 0:
             enough.set()
@@ -185,11 +160,6 @@ async def _hear(admin: Admin, subjects: Sequence[str], heard: Heard, enough: asy
     sys.stderr.flush()
     lost = asyncio.Event()
     admin.connection.on_lost(lost.set)
-    waits = {asyncio.create_task(enough.wait()), asyncio.create_task(lost.wait())}
-    try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for wait in waits:
-            wait.cancel()
+    await first_of(enough.wait(), lost.wait())
     if not enough.is_set():
         admin.connection.check()

@@ -12,7 +12,7 @@ import pytest
 from fleet import FSHIPPER, until
 from waiting import slowdown
 
-from deploy.demo import processes
+from deploy.demo import result
 from deploy.demo.processes import end, spawned
 from deploy.demo.workspace import MARKER, Workspace
 
@@ -179,13 +179,13 @@ def test_a_path_that_is_missing_is_reported_before_anything_is_touched(out, tmp_
 
 def test_without_java_or_pyspark_it_names_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    monkeypatch.setattr(processes.importlib.util, "find_spec", lambda _: object())
-    assert "openjdk" in processes.report_lacks()
+    monkeypatch.setattr(result.importlib.util, "find_spec", lambda _: object())
+    assert "openjdk" in result.report_lacks()
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").touch()
-    assert processes.report_lacks() == ""
-    monkeypatch.setattr(processes.importlib.util, "find_spec", lambda _: None)
-    assert "pip install 'fshipper[spark]'" in processes.report_lacks()
+    assert result.report_lacks() == ""
+    monkeypatch.setattr(result.importlib.util, "find_spec", lambda _: None)
+    assert "pip install 'fshipper[spark]'" in result.report_lacks()
 
 
 def test_a_demo_over_midnight_has_two_reports(tmp_path):
@@ -198,7 +198,7 @@ def test_a_demo_over_midnight_has_two_reports(tmp_path):
             return json.dumps({"totals": {"lines": 7}})
 
     programs = Programs()
-    made = processes.make_report(programs, Workspace(tmp_path), ["2026-11-20", "2026-11-21"])
+    made = result.make_report(programs, Workspace(tmp_path), ["2026-11-20", "2026-11-21"])
     assert programs.dates == ["2026-11-20", "2026-11-21"]
     assert [one.page for one in made] == [tmp_path / "report" / date / "report.html" for date in programs.dates]
 
