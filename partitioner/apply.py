@@ -32,8 +32,7 @@ def plan_of(settings: Settings, desired: Sequence[DesiredStream], allowed: Allow
 def plan_and_apply(settings: Settings, desired: Sequence[DesiredStream], allowed: AllowedChanges, *, yes: bool) -> None:
     """Apply the `desired` streams and print each step; prompt first, unless `yes` or all steps only add.
 
-    Raises:
-        Fatal: the plan refuses something, or has changed before it is applied. UsageError: not confirmed.
+    Raises Fatal: the plan refuses something, or has changed before it is applied. UsageError: not confirmed.
     """
     actions = plan_of(settings, desired, allowed)
     check(actions)
@@ -59,8 +58,12 @@ async def _fresh_plan(
 ) -> list[Action]:
     subject = settings.logs.subject
     actions = planned(desired, await look(admin, desired, subject=subject), subject=subject, allowed=allowed)
-    first_map = map_action(desired, await agreement(admin, subject), subject)
-    return [*actions, first_map] if first_map else actions
+    found = await agreement(admin, subject)
+    hosted = {each.partition for each in desired if each.partition is not None and origin_of(each.stream) is None}
+    if found.map is None and hosted and hosted == set(range(len(hosted))):  # the first map: partitions 0 to N-1
+        config, entry = {"partitions": len(hosted)}, map_key(subject)
+        actions.append(Action(verb=Verb.CREATE, stream=BUCKET_STREAM, entry=entry, config=config))
+    return actions
 
 
 ATTEMPTS = 10  # some 15 seconds: nodes of a new cluster count as away until each has announced itself
@@ -82,8 +85,7 @@ async def look(admin: Admin, wanted: Sequence[DesiredStream], *, subject: str) -
 def check(actions: Sequence[Action]) -> None:
     """Carry out all of a plan or nothing.
 
-    Raises:
-        Fatal: the plan refuses something; the message names the change and the reason, the hint the flag for it.
+    Raises Fatal: the plan refuses something; the message names the change and the reason, the hint the flag for it.
     """
     refused = [action for action in actions if action.verb is Verb.REFUSE]
     if not refused:
@@ -170,8 +172,7 @@ async def agreement(admin: Admin, prefix: str) -> ServerPartitions:
 def checked_partitions(asked: int | None, found: ServerPartitions) -> int:
     """The number of partitions to apply: `asked`, or that of the server; 1 for None and an empty server.
 
-    Raises:
-        ConfigError: the server has another number, so hosts would have to move; or it is an edge site.
+    Raises ConfigError: the server has another number, so hosts would have to move; or it is an edge site.
     """
     known = found.map
     if known is not None and known.slots and set(known.slots) != set(range(min(known.partitions, len(known.slots)))):
@@ -191,14 +192,6 @@ def checked_partitions(asked: int | None, found: ServerPartitions) -> int:
         hint=f"to change the number: fshipper partition move --partitions {max(1, asked)}; to keep it, leave out"
         f" --partitions and SHIPPER_PARTITIONS, or set them to {there}",
     )
-
-
-def map_action(desired: Sequence[DesiredStream], found: ServerPartitions, prefix: str) -> Action | None:
-    """The step that writes the first map; None: there is one, or `desired` has no partitions 0 to N-1 for hosts."""
-    numbers = {each.partition for each in desired if each.partition is not None and origin_of(each.stream) is None}
-    if found.map is not None or not numbers or numbers != set(range(len(numbers))):
-        return None
-    return Action(verb=Verb.CREATE, stream=BUCKET_STREAM, entry=map_key(prefix), config={"partitions": len(numbers)})
 
 
 async def _write_first_map(admin: Admin, prefix: str, partitions: int) -> None:

@@ -1,6 +1,7 @@
 """What the arguments of a command mean: settings, sizes, times, streams; a prompt; a session with the server."""
 
 import asyncio
+import contextlib
 import datetime as dt
 import re
 import sys
@@ -22,11 +23,7 @@ from shipper.units import parse_seconds, parse_size
 
 
 def confirm(*, yes: bool, question: str = "Do it?") -> None:
-    """Prompt for confirmation.
-
-    Raises:
-        UsageError: there is no terminal, or the answer is no.
-    """
+    """Prompt for confirmation. Raises UsageError: there is no terminal, or the answer is no."""
     if yes:
         return
     sys.stdout.flush()
@@ -96,10 +93,8 @@ async def first_of(*waits: Coroutine[Any, Any, object]) -> None:
 
 def moment_of(text: str, now: dt.datetime, flag: str) -> dt.datetime:
     """The time in `text`, UTC without another offset. Raises UsageError."""
-    try:
+    with contextlib.suppress(ValueError, OverflowError):
         return now - dt.timedelta(seconds=parse_seconds(text))
-    except (ValueError, OverflowError):
-        pass
     try:
         found = dt.datetime.fromisoformat(text.strip())
     except ValueError:
@@ -107,11 +102,6 @@ def moment_of(text: str, now: dt.datetime, flag: str) -> dt.datetime:
             f"{flag}: {text!r} is no time", hint="write 24h (ago), 2026-11-20 or 2026-11-20T10:00:00Z"
         ) from None
     return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
-
-
-def rfc3339(moment: dt.datetime) -> str:
-    """`moment` as the server reads it."""
-    return moment.astimezone(dt.UTC).isoformat().replace("+00:00", "Z")
 
 
 _PARTITION = re.compile(r"p?(\d{1,6})")

@@ -60,8 +60,7 @@ class BackupDirectory:
     def begin(self, *, replacing: bool) -> None:
         """Make the directory; from now on the backup in it is not complete.
 
-        Raises:
-            ConfigError: there is something in it already, or it cannot be written.
+        Raises ConfigError: there is something in it already, or it cannot be written.
         """
         try:
             make_directory(self.directory, mode=0o700)
@@ -118,16 +117,14 @@ class BackupDirectory:
     def check(self, saved: SavedStream) -> None:
         """Compare a stream's file with its checksum. Raises Fatal: it is another one, or not there."""
         path = self.directory / saved.name / DATA
-        digest, octets = hashlib.sha256(), 0
         try:
-            for chunk in self.chunks(saved):
-                digest.update(chunk)
-                octets += len(chunk)
+            with path.open("rb") as stream:
+                digest, octets = hashlib.file_digest(stream, "sha256").hexdigest(), stream.tell()
         except OSError as error:
             raise Fatal(f"{path} cannot be read: {error.strerror}") from None
-        if (octets, digest.hexdigest()) != (saved.octets, saved.sha256):
+        if (octets, digest) != (saved.octets, saved.sha256):
             raise Fatal(
-                f"{path} is damaged: {octets} bytes, sha256 {digest.hexdigest()[:16]}…,"
+                f"{path} is damaged: {octets} bytes, sha256 {digest[:16]}…,"
                 f" where {saved.octets} bytes, {saved.sha256[:16]}… were saved",
                 hint="take another backup; nothing was restored",
             )
@@ -245,8 +242,7 @@ async def _bring_back(
 
     `taken`: subjects of the server's streams, by name.
 
-    Raises:
-        Fatal: a file is damaged, or what the server made of it is not what was saved. ConfigError: a name is taken.
+    Raises Fatal: a file is damaged, or what the server made of it is not what was saved. ConfigError: a name is taken.
     """
     heads = [_changed(store.head(saved), options, taken) for saved in chosen]
     for saved in chosen:

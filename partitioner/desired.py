@@ -31,7 +31,7 @@ import json
 import sys
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -39,10 +39,10 @@ from typing import Any
 import tomli_w
 
 from partitioner.arguments import settings_of, with_admin
-from partitioner.diff import NANOSECONDS, SIZES, Json, without_server_notes
+from partitioner.diff import NANOSECONDS, SIZES, Json, merged, without_server_notes
 from partitioner.edge import Edges, edges_of, in_centre
 from partitioner.options import ExportOptions, ImportOptions
-from partitioner.topology import SECTIONS, DesiredStream, Sizing, Template, merged_sections, wanted
+from partitioner.topology import SECTIONS, DesiredStream, Sizing, Template, wanted
 from shipper.durable_files import replace_file
 from shipper.errors import ConfigError, Unavailable, UsageError
 from shipper.jetstream.admin import Admin
@@ -60,8 +60,7 @@ TIMES = frozenset(
 def in_server_units(value: Any, field: str = "") -> Any:
     """`value` with sizes in bytes, times in nanoseconds and moments in RFC 3339, however deep.
 
-    Raises:
-        ConfigError: a text in a field of sizes or times is none.
+    Raises ConfigError: a text in a field of sizes or times is none.
     """
     if isinstance(value, Mapping):
         return {key: in_server_units(inner, key) for key, inner in value.items()}
@@ -99,11 +98,7 @@ class DesiredConfig:
 
 
 def read(path: Path) -> DesiredConfig:
-    """Read the desired-state file `path`.
-
-    Raises:
-        ConfigError: it cannot be read, or is no such file.
-    """
+    """Read the desired-state file `path`. Raises ConfigError: it cannot be read, or is no such file."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -133,12 +128,12 @@ def wanted_of(
 ) -> list[DesiredStream]:
     """Every stream of `desired`; `partitions` and `sizing` apply where it does not set them.
 
-    Raises:
-        ConfigError: the programs could not work with it, or it names a stream twice.
+    Raises ConfigError: the programs could not work with it, or it names a stream twice.
     """
     chosen: list[DesiredStream] = []
     if desired.has_partitions:
-        whole = merged_sections(template, desired.sections)
+        own = {name: merged(fields, getattr(template, name)) for name, fields in desired.sections.items()}
+        whole = replace(template, **own)
         chosen = wanted(whole, subject=subject, partitions=partitions, sizing=sizing, exceptions=desired.exceptions)
         chosen += in_centre(whole, desired.edges, subject=subject, partitions=partitions, sizing=sizing or Sizing())
     explicit = [

@@ -3,9 +3,7 @@
 import dataclasses
 import json
 from collections.abc import Sequence
-from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
 from partitioner.diff import SIZES, Change
@@ -45,8 +43,15 @@ def print_plan(actions: Sequence[Action], color: Color = "auto") -> None:
     """Print a line for each action with a change or a reason, a line for each field that changes, and the totals."""
     console = standard_output(color=None if color == "auto" else color == "always")
     for action in actions:
-        if action.verb is not Verb.KEEP or action.reason:
-            _print_action(console, action)
+        if action.verb is Verb.KEEP and not action.reason:
+            continue
+        flag = f" [{action.flag}]" if action.flag else ""
+        reason = f": {action.reason}{flag}" if action.reason else ""
+        print_signed(console, SIGNS[action.verb], f"{action.verb.value} {action.title}{reason}")
+        for change in action.changes:
+            before, after = _values(change)
+            line = Text.assemble("    ", (change.field, "bold"), " ", (before, "red"), " → ", (after, "green"))
+            console.print(line, soft_wrap=True)
     counts = {verb: sum(action.verb is verb for action in actions) for verb in Verb}
     parts = [f"{count} to {verb.value}" for verb, count in counts.items() if count and verb is not Verb.KEEP]
     console.print(", ".join(parts) or "nothing to do", highlight=False)
@@ -54,7 +59,7 @@ def print_plan(actions: Sequence[Action], color: Color = "auto") -> None:
 
 def done_line(action: Action) -> str:
     """One line for a person about an action that was carried out."""
-    details = "; ".join(_described(change) for change in action.changes)
+    details = "; ".join(f"{change.field} {' → '.join(_values(change))}" for change in action.changes)
     if action.entry:
         details = f"hosts follow it: partitions 0 to {action.config['partitions'] - 1}"
     elif action.verb is Verb.CREATE and not action.consumer:
@@ -65,7 +70,18 @@ def done_line(action: Action) -> str:
 
 def plan_json(actions: Sequence[Action]) -> str:
     """The plan for programs: each action, and whether anything would change."""
-    shown = [_action_json(action) for action in actions]
+    shown = [
+        {
+            "verb": action.verb.value,
+            "stream": action.stream,
+            "consumer": action.consumer or None,
+            "entry": action.entry or None,
+            "changes": [dataclasses.asdict(change) for change in action.changes],
+            "reason": action.reason,
+            "flag": action.flag,
+        }
+        for action in actions
+    ]
     return json.dumps({"changes": any(action.changing for action in actions), "actions": shown}, indent=2)
 
 
@@ -111,25 +127,6 @@ def _site_line(each: PartitionStatus) -> str:
     return f"{each.stream} is sourced from {each.site}: {behind}, {heard}"
 
 
-def _print_action(console: Console, action: Action) -> None:
-    flag = f" [{action.flag}]" if action.flag else ""
-    reason = f": {action.reason}{flag}" if action.reason else ""
-    print_signed(console, SIGNS[action.verb], f"{action.verb.value} {action.title}{reason}")
-    for change in action.changes:
-        _print_change(console, change)
-
-
-def _print_change(console: Console, change: Change) -> None:
-    before, after = _values(change)
-    line = Text.assemble("    ", (change.field, "bold"), " ", (before, "red"), " → ", (after, "green"))
-    console.print(line, soft_wrap=True)
-
-
-def _described(change: Change) -> str:
-    before, after = _values(change)
-    return f"{change.field} {before} → {after}"
-
-
 def _values(change: Change) -> tuple[str, str]:
     """Before and after, for people; two sizes with the same short form are shown in bytes."""
     both = (change.before, change.after)
@@ -139,18 +136,6 @@ def _values(change: Change) -> tuple[str, str]:
             return before, after
     before, after = map(json.dumps, both)
     return before, after
-
-
-def _action_json(action: Action) -> dict[str, Any]:
-    return {
-        "verb": action.verb.value,
-        "stream": action.stream,
-        "consumer": action.consumer or None,
-        "entry": action.entry or None,
-        "changes": [dataclasses.asdict(change) for change in action.changes],
-        "reason": action.reason,
-        "flag": action.flag,
-    }
 
 
 def _cells(each: PartitionStatus) -> list[Text]:

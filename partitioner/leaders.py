@@ -17,12 +17,9 @@ class RaftGroup(NamedTuple):
     """A RAFT group of a cluster: a stream, or a consumer on it."""
 
     stream: str
-    consumer: str
-    """Empty: the stream itself."""
-    leader: str
-    """Empty: it has none just now."""
-    peers: frozenset[str]
-    """Nodes that hold it and answer, the leader among them."""
+    consumer: str  #: empty: the stream itself
+    leader: str  #: empty: it has none just now
+    peers: frozenset[str]  #: nodes that hold it and answer, the leader among them
 
     @property
     def title(self) -> str:
@@ -106,11 +103,7 @@ class ClusterLeaders(NamedTuple):
 
 
 async def look(admin: Admin) -> ClusterLeaders:
-    """Who leads what now.
-
-    Raises:
-        Fatal: the server is not part of a cluster.
-    """
+    """Who leads what now. Raises Fatal: the server is not part of a cluster."""
     streams, consumers = [], []
     for info in await admin.streams():
         name = str(info["config"]["name"])

@@ -65,29 +65,23 @@ class StreamProvisioner:
         request = request_from_json(question)
         if not isinstance(request, StreamRequest):
             return None
+        host, partition, limits = subject.removeprefix(control_up("")), request.partition, self._limits
         async with self._one_at_a_time:
-            host = subject.removeprefix(control_up(""))
             try:
-                reply = await self._reply(host, request.partition)
+                streams, stored = await self._cluster.streams(), await self._cluster.map()
+                if partition in streams and not self._cluster.is_closed(streams[partition]):
+                    return StreamReply(StreamAnswer.THERE).to_json()
+                reason = refusal(partition, stored.map, len(streams), limits)
+                if not reason:
+                    sizing = sizing_like(streams, limits.sizing)
+                    await self._cluster.open_streams([partition], limits.template, sizing)
             except ShipperError as error:
-                reply = _refused(request.partition, host, str(error))
-            return reply.to_json()
-
-    async def _reply(self, host: str, partition: int) -> StreamReply:
-        streams, stored = await self._cluster.streams(), await self._cluster.map()
-        if partition in streams and not self._cluster.is_closed(streams[partition]):
-            return StreamReply(StreamAnswer.THERE)
-        if reason := refusal(partition, stored.map, len(streams), self._limits):
-            return _refused(partition, host, reason)
-        limits = self._limits
-        await self._cluster.open_streams([partition], limits.template, sizing_like(streams, limits.sizing))
-        events.stream_served(partition=partition, host=host)
-        return StreamReply(StreamAnswer.CREATED)
-
-
-def _refused(partition: int, host: str, reason: str) -> StreamReply:
-    events.stream_refused(partition=partition, host=host, reason=reason)
-    return StreamReply(StreamAnswer.REFUSED, reason)
+                reason = str(error)
+            if reason:
+                events.stream_refused(partition=partition, host=host, reason=reason)
+                return StreamReply(StreamAnswer.REFUSED, reason).to_json()
+            events.stream_served(partition=partition, host=host)
+            return StreamReply(StreamAnswer.CREATED).to_json()
 
 
 async def serve(
@@ -100,8 +94,7 @@ async def serve(
 ) -> None:
     """Serve in one session after another until `stop`. Errors end it only before the first session.
 
-    Raises:
-        Unavailable: no server answers for `start_seconds`. InsecureConnection, Fatal: the server cannot be used.
+    Raises Unavailable: no server answers for `start_seconds`. InsecureConnection, Fatal: the server cannot be used.
     """
     pulse = pulse or Pulse("the requests")
     patience = Patience(at_start=start_seconds, later=math.inf)

@@ -25,11 +25,11 @@ SAFE_FOR_LINES: Mapping[str, tuple[Any, str]] = {
 }
 """For a partition's stream: the only value of a field that keeps every line, and what the others do."""
 
-NEVER_UPDATED_STREAM = frozenset({"name", "storage", "persist_mode"})
-NEVER_UPDATED_CONSUMER = frozenset(
-    {"ack_policy", "deliver_policy", "replay_policy", "max_waiting", "mem_storage", "opt_start_seq", "opt_start_time"}
-)
-WORK_QUEUE = "workqueue"
+NEVER_UPDATED = {
+    "stream": {"name", "storage", "persist_mode"},
+    "consumer": {"ack_policy", "deliver_policy", "replay_policy", "max_waiting", "mem_storage"}
+    | {"opt_start_seq", "opt_start_time"},
+}
 
 
 def unsafe_settings(changes: Sequence[Change]) -> Iterator[str]:
@@ -59,20 +59,13 @@ def losses(changes: Sequence[Change], info: Mapping[str, Any]) -> Iterator[str]:
                     yield f"producers that publish on {', '.join(gone)} would find no stream"
 
 
-def impossible_for_stream(changes: Sequence[Change]) -> Iterator[str]:
-    """Why the server would refuse these changes of a stream."""
+def impossible(changes: Sequence[Change], kind: str) -> Iterator[str]:
+    """Why the server would refuse these changes of a stream or consumer: `kind`."""
     for change in changes:
-        if change.field in NEVER_UPDATED_STREAM:
-            yield f"the server cannot change {change.field} ({change.before} to {change.after}) of an existing stream"
-        elif change.field == "retention" and WORK_QUEUE in {change.before, change.after}:
+        if change.field in NEVER_UPDATED[kind]:
+            yield f"the server cannot change {change.field} ({change.before} to {change.after}) of an existing {kind}"
+        elif change.field == "retention" and "workqueue" in {change.before, change.after}:
             yield f"the server cannot change retention from {change.before} to {change.after}"
-
-
-def impossible_for_consumer(changes: Sequence[Change]) -> Iterator[str]:
-    """Why the server would refuse these changes of a consumer."""
-    for change in changes:
-        if change.field in NEVER_UPDATED_CONSUMER:
-            yield f"the server cannot change {change.field} ({change.before} to {change.after}) of an existing consumer"
 
 
 def _oldest_seconds(info: Mapping[str, Any]) -> float:
@@ -166,17 +159,14 @@ def plan(
     allowed = allowed or AllowedChanges()
     actions: list[Action] = []
     for each in wanted:
-        actions += _for_stream(each, actual.get(each.name), allowed)
+        found = actual.get(each.name)
+        actions.append(_create(each, allowed) if found is None else _update(each, found.stream, allowed))
+        if found is None and actions[-1].verb is Verb.REFUSE:
+            continue  # there is no stream for the consumers
+        for config in each.consumers:
+            known = found.consumers.get(str(config["durable_name"])) if found else None
+            actions.append(_consumer(each.name, config, known, allowed))
     return [*actions, *_surplus(wanted, actual, subject, allowed)]
-
-
-def _for_stream(each: DesiredStream, found: ActualStream | None, allowed: AllowedChanges) -> Iterator[Action]:
-    stream = _create(each, allowed) if found is None else _update(each, found.stream, allowed)
-    yield stream
-    nowhere = found is None and stream.verb is Verb.REFUSE
-    for config in () if nowhere else each.consumers:
-        known = found.consumers.get(str(config["durable_name"])) if found else None
-        yield _consumer(each.name, config, known, allowed)
 
 
 def _create(each: DesiredStream, allowed: AllowedChanges) -> Action:
@@ -190,19 +180,16 @@ def _update(each: DesiredStream, info: Json, allowed: AllowedChanges) -> Action:
     changes = differences(each.stream, info["config"])
     if not changes:
         return Action(verb=Verb.KEEP, stream=each.name)
-    impossible = [*impossible_for_stream(changes), *_not_from_here(each, info)]
-    if impossible:
-        return _refused(each.name, changes, "; ".join(impossible))
+    refused = list(impossible(changes, "stream"))
+    origin = origin_of(info["config"])
+    if origin and each.partition is not None and origin_of(each.stream) is None:
+        refused.append(f"it is sourced from {origin.domain}; hosts that ship to this server need another partition")
+    if refused:
+        return _refused(each.name, changes, "; ".join(refused))
     risks = [*losses(changes, info), *(unsafe_settings(changes) if each.partition is not None else ())]
     if risks and not allowed.data_loss:
         return _refused(each.name, changes, "; ".join(risks), ALLOW_DATA_LOSS)
     return Action(verb=Verb.UPDATE, stream=each.name, changes=changes, config=merged(each.stream, info["config"]))
-
-
-def _not_from_here(each: DesiredStream, info: Json) -> Iterator[str]:
-    origin = origin_of(info["config"])
-    if origin and each.partition is not None and origin_of(each.stream) is None:
-        yield f"it is sourced from {origin.domain}; hosts that ship to this server need another partition"
 
 
 def _consumer(stream: str, config: Mapping[str, Any], info: Json | None, allowed: AllowedChanges) -> Action:
@@ -212,17 +199,11 @@ def _consumer(stream: str, config: Mapping[str, Any], info: Json | None, allowed
     changes = differences(config, info["config"])
     if not changes:
         return Action(verb=Verb.KEEP, stream=stream, consumer=name)
-    impossible = "; ".join(impossible_for_consumer(changes))
-    if impossible and not allowed.recreate_consumers:
-        return Action(
-            verb=Verb.REFUSE,
-            stream=stream,
-            consumer=name,
-            changes=changes,
-            reason=f"{impossible} (creating it again loses no line: the collector's journal knows where to go on)",
-            flag=RECREATE_CONSUMERS,
-        )
-    verb = Verb.REPLACE if impossible else Verb.UPDATE
+    refused = "; ".join(impossible(changes, "consumer"))
+    if refused and not allowed.recreate_consumers:
+        reason = f"{refused} (creating it again loses no line: the collector's journal knows where to go on)"
+        return _refused(stream, changes, reason, RECREATE_CONSUMERS, consumer=name)
+    verb = Verb.REPLACE if refused else Verb.UPDATE
     return Action(verb=verb, stream=stream, consumer=name, changes=changes, config=merged(config, info["config"]))
 
 
@@ -249,5 +230,5 @@ def _surplus(
             yield Action(verb=Verb.DELETE, stream=name)
 
 
-def _refused(stream: str, changes: tuple[Change, ...], reason: str, flag: str = "") -> Action:
-    return Action(verb=Verb.REFUSE, stream=stream, changes=changes, reason=reason, flag=flag)
+def _refused(stream: str, changes: tuple[Change, ...], reason: str, flag: str = "", *, consumer: str = "") -> Action:
+    return Action(verb=Verb.REFUSE, stream=stream, consumer=consumer, changes=changes, reason=reason, flag=flag)

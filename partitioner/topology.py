@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from partitioner.diff import Json, merged
+from partitioner.diff import Json
 from partitioner.options import TAIL
 from shipper.errors import ConfigError, UsageError
 from shipper.heartbeat import beats_config
@@ -41,8 +41,7 @@ def shipped_template() -> Template:
 def template_in(path: Path | None) -> Template:
     """The template in `path`; it, and each section that it leaves out, is the shipped one by default.
 
-    Raises:
-        ConfigError: the file cannot be read, or is no template.
+    Raises ConfigError: the file cannot be read, or is no template.
     """
     if path is None:
         return shipped_template()
@@ -56,8 +55,7 @@ def template_in(path: Path | None) -> Template:
 def parse_template(text: str, place: str, default: Template | None = None) -> Template:
     """The template in `text`, which was found at `place`.
 
-    Raises:
-        ConfigError: it is no JSON, has an unknown section, or lacks one that `default` does not fill.
+    Raises ConfigError: it is no JSON, has an unknown section, or lacks one that `default` does not fill.
     """
     try:
         content = json.loads(text)
@@ -65,21 +63,12 @@ def parse_template(text: str, place: str, default: Template | None = None) -> Te
         raise ConfigError(f"template {place} is no JSON: {error}") from None
     if not isinstance(content, dict) or not all(isinstance(section, dict) for section in content.values()):
         raise ConfigError(f"template {place} is not an object of the sections {', '.join(SECTIONS)}")
-    unknown = sorted(set(content) - set(SECTIONS))
-    if unknown:
+    if unknown := sorted(set(content) - set(SECTIONS)):
         raise ConfigError(f"template {place}: unknown section {unknown[0]!r}", hint=f"known are {', '.join(SECTIONS)}")
     sections = (dataclasses.asdict(default) if default else {}) | content
-    missing = [name for name in SECTIONS if name not in sections]
-    if missing:
+    if missing := [name for name in SECTIONS if name not in sections]:
         raise ConfigError(f"template {place} has no section {missing[0]!r}")
     return Template(**sections)
-
-
-def merged_sections(template: Template, sections: Mapping[str, Mapping[str, Any]]) -> Template:
-    """`template` with the fields of `sections` over its own; metadata grows."""
-    return dataclasses.replace(
-        template, **{name: merged(fields, getattr(template, name)) for name, fields in sections.items()}
-    )
 
 
 def expand(value: Any, *, subject: str, partition: int) -> Any:
@@ -132,16 +121,15 @@ def wanted(
     Dead letters come first, so that they get storage: without them a collector cannot pass its first poison message.
     `exceptions` are fields of single partitions' streams, over the template's and the sizing.
 
-    Raises:
-        ConfigError: the template names other streams, consumers or subjects than the programs use.
+    Raises ConfigError: the template names other streams, consumers or subjects than the programs use.
     """
     sizing, exceptions = sizing or Sizing(), exceptions or {}
     numbers = range(max(1, partitions))
     if beyond := sorted(set(exceptions) - set(numbers)):
         raise ConfigError(f"there is an exception for partition {beyond[0]}, but there are {len(numbers)} partitions")
     return [
-        _beside(template.dead_letters, DEAD_LETTERS, sizing),
-        _beside(template.advisories, ADVISORIES, sizing),
+        DesiredStream(stream=_replicated(_named(template.dead_letters, "name", DEAD_LETTERS), sizing)),
+        DesiredStream(stream=_replicated(_named(template.advisories, "name", ADVISORIES), sizing)),
         DesiredStream(stream=_replicated(bucket_config(), sizing)),
         DesiredStream(stream=beats_config(subject, replicas=sizing.replicas or 1)),
         *(partition_stream(template, subject, number, sizing, exceptions.get(number)) for number in numbers),
@@ -152,10 +140,9 @@ def partition_stream(
     template: Template, subject: str, number: int, sizing: Sizing, exception: Mapping[str, Any] | None = None
 ) -> DesiredStream:
     """The stream of one partition with the collector's consumer. Raises ConfigError, as `wanted`."""
-    stream = expand(template.stream, subject=subject, partition=number)
-    consumer = expand(template.consumer, subject=subject, partition=number)
-    _named(stream, "name", stream_name(subject, number))
-    _named(consumer, "durable_name", COLLECTOR)
+    name = stream_name(subject, number)
+    stream = _named(expand(template.stream, subject=subject, partition=number), "name", name)
+    consumer = _named(expand(template.consumer, subject=subject, partition=number), "durable_name", COLLECTOR)
     expected = partition_subjects(subject, number)
     if expected not in stream.get("subjects", ()):
         raise ConfigError(
@@ -164,7 +151,7 @@ def partition_stream(
         )
     stream |= {"max_bytes": sizing.max_bytes} if sizing.max_bytes is not None else {}
     stream = _replicated(stream, sizing) | expand(exception or {}, subject=subject, partition=number)
-    _named(stream, "name", stream_name(subject, number))
+    stream = _named(stream, "name", name)
     _check_limits(stream)
     return DesiredStream(stream=stream, consumers=(consumer,), partition=number)
 
@@ -184,23 +171,18 @@ def _check_limits(stream: Json) -> None:
         )
 
 
-def _beside(section: Mapping[str, Any], name: str, sizing: Sizing) -> DesiredStream:
-    stream = dict(section)
-    _named(stream, "name", name)
-    return DesiredStream(stream=_replicated(stream, sizing))
-
-
 def _replicated(stream: Json, sizing: Sizing) -> Json:
     return stream | ({"num_replicas": sizing.replicas} if sizing.replicas is not None else {})
 
 
-def _named(config: Json, key: str, name: str) -> None:
-    """Set the name that the programs use; a template may repeat it, but not change it."""
-    if config.setdefault(key, name) != name:
+def _named(config: Mapping[str, Any], key: str, name: str) -> Json:
+    """`config` with the name that the programs use; a template may repeat it, but not change it."""
+    if config.get(key, name) != name:
         raise ConfigError(
             f"the template sets {key} to {config[key]!r}, but the programs use {name!r}",
             hint=f"leave {key} out of the template",
         )
+    return {**config, key: name}
 
 
 # -- push consumers -----------------------------------------------------------------------------------------------
@@ -210,11 +192,6 @@ def _named(config: Json, key: str, name: str) -> None:
 # one subscribes.
 
 ACK_POLICIES = ("none", "explicit")
-
-
-def target_of(target: str, partition: int) -> str:
-    """The subject on which the lines of a partition arrive."""
-    return f"{target}.p{partition}"
 
 
 def checked_target(target: str, *, prefix: str) -> str:
@@ -234,7 +211,7 @@ def push_consumer(target: str, partition: int, *, ack: str) -> dict[str, Any]:
     """
     return {
         "durable_name": TAIL,
-        "deliver_subject": target_of(target, partition),
+        "deliver_subject": f"{target}.p{partition}",
         "deliver_policy": "all",
         "ack_policy": ack,
         "replay_policy": "instant",

@@ -186,42 +186,26 @@ class LogFeed:
         return hosts / self.host / self.name
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    name: str
-    lines: type[LineGenerator]
-    share: float
-    newline: str = "\n"
-    unterminated: bool = False
-
-
-_KINDS = {
-    "web1.example.net": (
-        _Kind("nginx/access.log", AccessLines, 0.30),
-        _Kind("shop/app.log", ApplicationLines, 0.15),
-        _Kind("ssh/auth.log", AuthLines, 0.03),
-    ),
-    "db1.example.net": (
-        _Kind("nginx/access.log", AccessLines, 0.10),
-        _Kind("ledger/app.log", ApplicationLines, 0.15, unterminated=True),
-        _Kind("ssh/auth.log", AuthLines, 0.03),
-    ),
-    "mail1.example.net": (
-        _Kind("nginx/access.log", AccessLines, 0.06),
-        _Kind("mailer/app.log", ApplicationLines, 0.15, newline="\r\n"),
-        _Kind("ssh/auth.log", AuthLines, 0.03),
-    ),
-}
+_FILES: tuple[tuple[str, str, type[LineGenerator], float, str, bool], ...] = (
+    ("web1.example.net", "nginx/access.log", AccessLines, 0.30, "\n", False),
+    ("web1.example.net", "shop/app.log", ApplicationLines, 0.15, "\n", False),
+    ("web1.example.net", "ssh/auth.log", AuthLines, 0.03, "\n", False),
+    ("db1.example.net", "nginx/access.log", AccessLines, 0.10, "\n", False),
+    ("db1.example.net", "ledger/app.log", ApplicationLines, 0.15, "\n", True),
+    ("db1.example.net", "ssh/auth.log", AuthLines, 0.03, "\n", False),
+    ("mail1.example.net", "nginx/access.log", AccessLines, 0.06, "\n", False),
+    ("mail1.example.net", "mailer/app.log", ApplicationLines, 0.15, "\r\n", False),
+    ("mail1.example.net", "ssh/auth.log", AuthLines, 0.03, "\n", False),
+)
+"""Host, file, program, part of all bytes, line end, whether the last line has none."""
 
 
 def generated(seconds: float, seed: int, clock: Clock) -> list[LogFeed]:
     """The feeds of all hosts for a flow of `seconds`: CRLF in one file, no last newline in another."""
     feeds = []
-    for host in HOSTS:
-        for kind in _KINDS[host]:
-            text = functools.partial(kind.lines, host, seed, clock, newline=kind.newline)
-            planned = int(kind.share * BYTES_A_SECOND * seconds)
-            feeds.append(LogFeed(host, kind.name, text, planned, kind.unterminated))
+    for host, name, lines, share, newline, unterminated in _FILES:
+        text = functools.partial(lines, host, seed, clock, newline=newline)
+        feeds.append(LogFeed(host, name, text, int(share * BYTES_A_SECOND * seconds), unterminated))
     return feeds
 
 
@@ -260,8 +244,7 @@ def replayed(paths: Sequence[Path], seconds: float) -> tuple[list[LogFeed], list
     Fewer files than hosts: each host gets all of them; else they are dealt out. Of files that are too much for the
     flow's pace only the beginning is replayed.
 
-    Raises:
-        DemoError: a path is missing or cannot be read, or there is nothing in them.
+    Raises DemoError: a path is missing or cannot be read, or there is nothing in them.
     """
     files = [file for path in paths for file in _files(path)]
     sizes = {file: size for file in dict.fromkeys(files) if (size := _size(file))}

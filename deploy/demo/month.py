@@ -176,8 +176,7 @@ class DayStory:
 def tell(place: Workspace, days: int, seed: int, *, report: bool) -> str:
     """Writes the month and, where it can be made, the report of each day; returns what to open.
 
-    Raises:
-        DemoError: a report fails.
+    Raises DemoError: a report fails.
     """
     last = dt.datetime.now(dt.UTC).date() - dt.timedelta(days=1)
     dates = write_month(place, days, last, seed)

@@ -32,11 +32,9 @@ class Interrupts:
     def __init__(self, meanwhile: Callable[[], None] = lambda: None) -> None:
         self._meanwhile = meanwhile
         self._asked = 0
-        self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        for number in HEARD:
-            self._before[number] = signal.signal(number, self._hear)
+        self._before: dict[int, Any] = {number: signal.signal(number, self._hear) for number in HEARD}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -176,8 +174,7 @@ class Programs:
     def revive(self) -> list[Program]:
         """Restart programs that ended because the server was away for too long, as a service manager would.
 
-        Raises:
-            DemoError: a program ended without a kill of the demo, so that is a defect.
+        Raises DemoError: a program ended without a kill of the demo, so that is a defect.
         """
         revived = []
         for program in self.all.values():
@@ -207,8 +204,7 @@ class Programs:
     def must(self, name: str, *arguments: str, within: float, **environment: str) -> str:
         """The output of one command that runs to its end; its messages go to `<name>.log`.
 
-        Raises:
-            DemoError: it fails, or takes longer than `within` seconds.
+        Raises DemoError: it fails, or takes longer than `within` seconds.
         """
         output, log = self._logs / f"{name}.out", self._logs / f"{name}.log"
         process = spawned([self._fshipper, *arguments], self._environment | environment, output, log)

@@ -112,19 +112,14 @@ def _verdict(archive: Path, expected: ExpectedFile, own: list[dict[str, Any]]) -
     difference = None
     for want, got in zip_longest(_even(written), _even(archived), fillvalue=b""):
         if difference is None and want != got:
-            difference = _difference(octets, want, got)
+            shorter = min(len(want), len(got))
+            at = next((index for index in range(shorter) if want[index] != got[index]), shorter)
+            around = slice(max(0, at - AROUND_BYTES), at + AROUND_BYTES)
+            difference = Difference(octets + at, want[around], got[around])
         total.update(got)
         octets += len(got)
         lines += got.count(b"\n")
     return FileVerdict(expected, octets, lines, total.hexdigest(), len(own), difference, "; ".join(damages))
-
-
-def _difference(before: int, want: bytes, got: bytes) -> Difference:
-    """The first difference of two chunks that begin at offset `before`."""
-    shorter = min(len(want), len(got))
-    at = next((index for index in range(shorter) if want[index] != got[index]), shorter)
-    around = slice(max(0, at - AROUND_BYTES), at + AROUND_BYTES)
-    return Difference(before + at, want[around], got[around])
 
 
 def _even(chunks: Iterable[bytes]) -> Iterator[bytes]:

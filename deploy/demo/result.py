@@ -49,8 +49,7 @@ def report_lacks() -> str:
 def make_report(programs: Programs, place: Workspace, dates: Sequence[str]) -> list[DayReport]:
     """The reports of all days of the archive; two when midnight (UTC) passed on the way.
 
-    Raises:
-        DemoError: the report fails, or takes too long.
+    Raises DemoError: the report fails, or takes too long.
     """
     archive, out = str(place.archive), str(place.report)
     reports = []
@@ -180,30 +179,23 @@ def _print_trouble(console: Console, result: DemoResult) -> None:
         console.print(f"{result.missing_bytes:,} bytes had not reached the archive when it had stopped growing")
     for stranger in result.strangers:
         console.print(f"the archive has {stranger}, which no writer of the demo wrote", markup=False)
+    lines = []
     for verdict in result.verdicts:
-        if not verdict.identical:
-            _say(console, *_trouble(verdict))
-    _say(console, "", f"the sources, the archive and the programs' logs are kept in {result.out}")
-
-
-def _trouble(verdict: FileVerdict) -> list[str]:
-    expected, difference = verdict.expected, verdict.difference
-    lines = [
-        "",
-        f"{expected.host} {expected.file}",
-        f"  written   {expected.octets:,} bytes, {expected.lines:,} lines, SHA-256 {expected.sha256}",
-        f"  archived  {verdict.octets:,} bytes, {verdict.lines:,} lines, SHA-256 {verdict.sha256}",
-    ]
-    if verdict.damage:
-        lines.append(f"  damaged: {verdict.damage}")
-    if difference is None:
-        return [*lines, "  the files on disk are as in the archive, but not as they were written"]
-    return [
-        *lines,
-        f"  first difference at byte {difference.offset:,}",
-        f"    written   {difference.written!r}",
-        f"    archived  {difference.archived!r}",
-    ]
+        if verdict.identical:
+            continue
+        expected, difference = verdict.expected, verdict.difference
+        lines += ["", f"{expected.host} {expected.file}"]
+        lines.append(f"  written   {expected.octets:,} bytes, {expected.lines:,} lines, SHA-256 {expected.sha256}")
+        lines.append(f"  archived  {verdict.octets:,} bytes, {verdict.lines:,} lines, SHA-256 {verdict.sha256}")
+        if verdict.damage:
+            lines.append(f"  damaged: {verdict.damage}")
+        if difference is None:
+            lines.append("  the files on disk are as in the archive, but not as they were written")
+        else:
+            lines.append(f"  first difference at byte {difference.offset:,}")
+            lines += [f"    written   {difference.written!r}", f"    archived  {difference.archived!r}"]
+    for line in [*lines, "", f"the sources, the archive and the programs' logs are kept in {result.out}"]:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _print_where(console: Console, result: DemoResult) -> None:
@@ -229,8 +221,3 @@ def _print_where(console: Console, result: DemoResult) -> None:
 def _shown(path: Path) -> str:
     """Relative to the working directory, if it is below."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
-
-
-def _say(console: Console, *lines: str) -> None:
-    for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)

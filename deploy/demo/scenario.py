@@ -240,7 +240,10 @@ class Scenario:
         )
         kills = planned(list(self._programs.all), plan.seconds, plan.seed)
         began = time.monotonic()
-        while (elapsed := time.monotonic() - began) < plan.seconds or self._unwritten(elapsed):
+        while (elapsed := time.monotonic() - began) < plan.seconds or (
+            # A slow machine that still writes your own files gets the planned time again, and no more.
+            elapsed < 2 * plan.seconds and not all(writer.done for writer in self._writers)
+        ):
             for writer in self._writers:
                 writer.tick(min(elapsed, plan.seconds))
             while kills and kills[0].at <= elapsed:
@@ -322,10 +325,6 @@ class Scenario:
             self._archived = archived_bytes(self._place.archive)
         self._show.progress(self._written(), self._archived)
         return self._archived
-
-    def _unwritten(self, elapsed: float) -> bool:
-        """Whether a slow machine still writes your own files; it gets the planned time again, and no more."""
-        return elapsed < 2 * self._plan.seconds and not all(writer.done for writer in self._writers)
 
     def _written(self) -> int:
         return sum(writer.octets for writer in self._writers)

@@ -56,8 +56,7 @@ class Workspace:
 def taken(out: Path) -> Iterator[Workspace]:
     """`out` as an empty place for a demo; what a previous one left there is gone.
 
-    Raises:
-        DemoError: it holds something that no demo made, another demo runs there, or it cannot be written.
+    Raises DemoError: it holds something that no demo made, another demo runs there, or it cannot be written.
     """
     directory = out.expanduser().absolute()
     try:

@@ -101,8 +101,6 @@ def hidden(bin_directory: str) -> str:
     return ""
 
 
-Records = dict[str, dict[str, str]]
-"""By role: digests of what was written, by path."""
 PRIVATE = {"etc/fshipper": 0o750, "etc/nats": 0o750}
 
 
@@ -112,7 +110,7 @@ class TargetMachine:
     def __init__(self, root: Path, bin_directory: str) -> None:
         self._root = root
         self._bin = bin_directory
-        self._records: Records = {}
+        self._records: dict[str, dict[str, str]] = {}  #: by role: digests of what was written, by path
         with contextlib.suppress(OSError, ValueError):
             read = json.loads((root / RECORD).read_bytes())
             self._records = {str(role): dict(record) for role, record in read["roles"].items()}
@@ -138,26 +136,27 @@ class TargetMachine:
     def carry_out(self, role: Role, actions: Sequence[Action], *, uninstall: bool) -> None:
         """Write and remove, then record it; after a kill the next run completes it: the files are as shipped.
 
-        Raises:
-            OSError: something cannot be written; what was done so far is done, and the next run goes on.
+        Raises OSError: something cannot be written; what was done so far is done, and the next run goes on.
         """
-        written = {action.piece.target: self._content(action.piece) for action in actions}
+        record = self._records.pop(role, {})
         for action in actions:
-            path = self._root / action.piece.target
+            target, content = action.piece.target, self._content(action.piece)
+            path = self._root / target
             if action.do is ActionKind.REMOVE:
                 path.unlink(missing_ok=True)
             elif action.changes:
                 if action.keeps_old:
                     path.rename(path.with_name(path.name + ".old"))
-                self._write(path, written[action.piece.target], action.piece.mode)
-        known = self._records.pop(role, {})
-        if record := {} if uninstall else plan.record_after(known, actions, written):
+                self._write(path, content, action.piece.mode)
+            if action.changes or action.why == plan.AS_SHIPPED:
+                record[target] = plan.digest(content)
+        if record and not uninstall:
             self._records[role] = record
         path = self._root / RECORD
         if self._records:
-            content = json.dumps({"v": 1, "roles": self._records}, indent=2, sort_keys=True) + "\n"
-            if not path.exists() or path.read_text() != content:
-                self._write(path, content.encode(), 0o644)
+            recorded = json.dumps({"v": 1, "roles": self._records}, indent=2, sort_keys=True) + "\n"
+            if not path.exists() or path.read_text() != recorded:
+                self._write(path, recorded.encode(), 0o644)
             return
         path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # it contains files of other programs
@@ -227,15 +226,20 @@ def install(
         raise _fail(EXIT_USAGE, f"--root {root} is no directory")
     chosen = bin_dir or own_bin(root)
     place = TargetMachine(root.absolute(), chosen)
-    found = place.found(role)
-    actions = plan.uninstall(found, purge=purge) if uninstall else plan.install(found, overwrite=overwrite)
+    actions = [
+        plan.uninstall(one, purge=purge) if uninstall else plan.install(one, overwrite=overwrite)
+        for one in place.found(role)
+    ]
     changes = any(action.changes for action in actions)
     lines = [f"  {SIGNS[each.do]} {each.do.value:<8}/{each.piece.target}   ({each.why})" for each in actions]
     warnings = [text for text in [hidden(chosen)] if text and not uninstall]
     does = not dry_run
     if does and changes and not yes:
         sys.stderr.write(f"{'uninstall' if uninstall else 'install'} --role {role}:\n" + "\n".join(lines) + "\n")
-        does = _confirmed(as_json=as_json)
+        if as_json or not sys.stdin.isatty():
+            hint = "give --yes, or --dry-run to preview"
+            raise _fail(EXIT_USAGE, "nothing was done: there is no terminal to confirm on", hint=hint)
+        does = typer.confirm("Do it?")
     if does:
         commands = _carry_out(place, role, actions, root, uninstall=uninstall, warnings=warnings)
     else:
@@ -255,16 +259,6 @@ def install(
     if uninstall:
         lines.append(f"state is left alone: {STATE[role]}")
     sys.stdout.write("\n".join(lines) + "\n")
-
-
-def _confirmed(*, as_json: bool) -> bool:
-    if as_json or not sys.stdin.isatty():
-        raise _fail(
-            EXIT_USAGE,
-            "nothing was done: there is no terminal to confirm on",
-            hint="give --yes, or --dry-run to preview",
-        )
-    return typer.confirm("Do it?")
 
 
 def _carry_out(

@@ -5,7 +5,6 @@ That follows from what is there, what was written once, and what is shipped now.
 
 import enum
 import hashlib
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +20,7 @@ PACKAGED = {
 PACKAGED_BIN = "/opt/fshipper/bin"
 """Directory where the shipped units search for the program first; a package installs it there."""
 RECORD = "etc/fshipper/.installed.json"
+AS_SHIPPED = "is as it should be"
 
 
 class Role(enum.StrEnum):
@@ -162,18 +162,14 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def install(found: Iterable[FileState], *, overwrite: bool) -> list[Action]:
-    """The actions that bring the files to the shipped state, except files that a user changed."""
-    return [_installed(one, overwrite=overwrite) for one in found]
-
-
-def _installed(one: FileState, *, overwrite: bool) -> Action:
+def install(one: FileState, *, overwrite: bool) -> Action:
+    """The action that brings a file to the shipped state, unless a user changed it."""
     if one.content is None and one.packaged:
         return Action(ActionKind.LEAVE, one.piece, "the package brings it")
     if one.content is None:
         return Action(ActionKind.WRITE, one.piece, "new")
     if one.content == one.shipped:
-        return Action(ActionKind.LEAVE, one.piece, "is as it should be")
+        return Action(ActionKind.LEAVE, one.piece, AS_SHIPPED)
     if one.is_ours:
         return Action(ActionKind.REPLACE, one.piece, "an older version, unchanged")
     if overwrite:
@@ -181,12 +177,8 @@ def _installed(one: FileState, *, overwrite: bool) -> Action:
     return Action(ActionKind.LEAVE, one.piece, "changed by a user; --overwrite replaces it")
 
 
-def uninstall(found: Iterable[FileState], *, purge: bool) -> list[Action]:
-    """The actions that remove the files, except those that another role needs or that a user changed."""
-    return [_uninstalled(one, purge=purge) for one in found]
-
-
-def _uninstalled(one: FileState, *, purge: bool) -> Action:
+def uninstall(one: FileState, *, purge: bool) -> Action:
+    """The action that removes a file, unless another role needs it or a user changed it."""
     if one.content is None:
         return Action(ActionKind.LEAVE, one.piece, "is not there")
     if one.shared:
@@ -203,15 +195,3 @@ def rendered(piece: InstallFile, shipped: str, bin_directory: str) -> bytes:
     if piece.kind is FileKind.UNIT and bin_directory != PACKAGED_BIN:
         shipped = shipped.replace(f"PATH={PACKAGED_BIN}:", f"PATH={bin_directory}:")
     return shipped.encode()
-
-
-def record_after(before: Mapping[str, str], actions: Iterable[Action], written: Mapping[str, bytes]) -> dict[str, str]:
-    """A role's record, digests by path, once `actions` are done; `written` holds the new contents by path."""
-    record = dict(before)
-    for action in actions:
-        target = action.piece.target
-        if action.do is ActionKind.REMOVE:
-            record.pop(target, None)
-        elif target in written and (action.changes or action.why == "is as it should be"):
-            record[target] = digest(written[target])
-    return record

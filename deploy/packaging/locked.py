@@ -90,8 +90,7 @@ def needed(known: Mapping[str, Locked], names: Iterable[str]) -> list[Locked]:
 
 def bill(project: Mapping[str, Any], chosen: Sequence[Locked], direct: Iterable[str]) -> dict[str, Any]:
     """The bill of materials: every package with its version, its purl and the hashes of its files."""
-    own = f"pkg:pypi/{_ITSELF}@{project['version']}"
-    names = {each.name for each in chosen}
+    own, asked = f"pkg:pypi/{_ITSELF}@{project['version']}", set(direct)
     requires = {each.name: sorted(_purl(other) for other in chosen if each.name in other.via) for each in chosen}
     components = [
         {
@@ -123,7 +122,7 @@ def bill(project: Mapping[str, Any], chosen: Sequence[Locked], direct: Iterable[
         },
         "components": components,
         "dependencies": [
-            {"ref": own, "dependsOn": sorted(_purl(each) for each in chosen if each.name in names & set(direct))},
+            {"ref": own, "dependsOn": sorted(_purl(each) for each in chosen if each.name in asked)},
             *({"ref": _purl(each), "dependsOn": requires[each.name]} for each in chosen),
         ],
     }

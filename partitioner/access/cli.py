@@ -28,7 +28,6 @@ from shipper.errors import ConfigError, UsageError
 from shipper.subjects import checked_host, checked_prefix
 
 DIRECTORY = Path("/etc/nats/fshipper")
-ADDED = frozenset({Role.HOST, Role.EDGE, Role.MONITOR})
 
 _RELOAD = "It counts as soon as the server has read its files again: nats-server --signal reload\n"
 
@@ -71,10 +70,20 @@ def init(
         if conf:
             replace_file(directory / SERVER_FILE, conf.encode())
     _say_added(added, as_json=as_json)
-    if not as_json:
-        sys.stdout.write(
-            f"Start the server: nats-server -c {directory / SERVER_FILE}\n" if conf else _next_step(directory, trust)
-        )
+    if as_json:
+        return
+    if conf:
+        sys.stdout.write(f"Start the server: nats-server -c {directory / SERVER_FILE}\n")
+        return
+    # nats-server takes every path of an `include` as relative to the directory of its configuration.
+    file = OPERATOR_FILE if trust is AuthMethod.TOKENS else server_config.ACCOUNTS_FILE
+    line = f"include {json.dumps(f'{directory.name}/{file}')}"
+    if trust is not AuthMethod.TOKENS:
+        line = f"accounts {{ {line} }}"
+    sys.stdout.write(
+        f"Now put this into {directory.parent}/nats-server.conf (paths there are relative to that file):\n"
+        f"  {line}\nthen add hosts: fshipper hosts add web1.example.net\n"
+    )
 
 
 @app.command()
@@ -92,7 +101,7 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Give hosts a key of their own, and the right to speak as themselves."""
-    if role not in ADDED:
+    if role not in {Role.HOST, Role.EDGE, Role.MONITOR}:
         raise UsageError(
             f"--as {role}: write host, edge or monitor; the programs got their keys from `fshipper hosts init`"
         )
@@ -157,7 +166,12 @@ def migrate(
             store.finish()
         sys.stdout.write(f"Nothing of the layout with one account is valid any more. {_RELOAD}")
         return
-    domains = dict(_pair(text) for text in domain or ())
+    domains = {}
+    for text in domain or ():
+        site, _, name = text.partition("=")
+        if not site or not name:
+            raise UsageError(f"--domain {text}: write SITE=DOMAIN")
+        domains[site] = name
     change = None
     if config and Roster.load(directory).trust is not AuthMethod.TOKENS:
         change = including_accounts(config, directory, streams)  # first: what it refuses leaves everything as it is
@@ -190,20 +204,6 @@ def revoke(
     for member in gone:
         sys.stdout.write(f"revoked {member.name}\n")
     sys.stdout.write(_RELOAD)
-
-
-def _next_step(directory: Path, trust: AuthMethod) -> str:
-    """nats-server takes every path of an `include` as relative to the directory of its configuration."""
-    included = json.dumps(
-        f"{directory.name}/{OPERATOR_FILE if trust is AuthMethod.TOKENS else server_config.ACCOUNTS_FILE}"
-    )
-    line = f"include {included}"
-    if trust is not AuthMethod.TOKENS:
-        line = f"accounts {{ {line} }}"
-    return (
-        f"Now put this into {directory.parent}/nats-server.conf (paths there are relative to that file):\n"
-        f"  {line}\nthen add hosts: fshipper hosts add web1.example.net\n"
-    )
 
 
 def _how_to_migrate(directory: Path, roster: Roster, added: Sequence[AddedMember], config: Path | None) -> str:
@@ -244,13 +244,6 @@ def _reload(roster: Roster, role: Role) -> str:
     return _RELOAD if role is Role.EDGE else ""
 
 
-def _pair(text: str) -> tuple[str, str]:
-    site, _, domain = text.partition("=")
-    if not site or not domain:
-        raise UsageError(f"--domain {text}: write SITE=DOMAIN")
-    return site, domain
-
-
 @contextlib.contextmanager
 def _changing(directory: Path) -> Iterator[AccessStore]:
     """What is in `directory`, to be changed. Raises ConfigError: files cannot be made or changed."""
@@ -267,13 +260,11 @@ def _say_added(added: Sequence[AddedMember], *, as_json: bool) -> None:
         sys.stdout.write(json.dumps(content, indent=1) + "\n")
         return
     for member, secret in added:
-        if member.role is Role.EDGE and secret is not None:
-            sys.stdout.write(f"added {member.name}: bring {secret} to its server (deploy/nats/edge/leaf.conf)\n")
-            continue
         if secret is None:
-            sys.stdout.write(
-                f"added {member.name}: its TLS certificate must have that name (DNS, subject alternative)\n"
-            )
-            continue
-        setting = "NATS_CREDS" if secret.suffix == ".creds" else "NATS_NKEY"
-        sys.stdout.write(f"added {member.name}: bring {secret} there, and set {setting} to its path\n")
+            step = "its TLS certificate must have that name (DNS, subject alternative)"
+        elif member.role is Role.EDGE:
+            step = f"bring {secret} to its server (deploy/nats/edge/leaf.conf)"
+        else:
+            setting = "NATS_CREDS" if secret.suffix == ".creds" else "NATS_NKEY"
+            step = f"bring {secret} there, and set {setting} to its path"
+        sys.stdout.write(f"added {member.name}: {step}\n")

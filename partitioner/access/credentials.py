@@ -37,8 +37,7 @@ def public(pair: nkeys.KeyPair) -> str:
 def write_secret(path: Path, content: bytes) -> None:
     """Put a secret into a new file that only its owner may read (0600), durably.
 
-    Raises:
-        UsageError: the file is there already; a key that is in use is never written over.
+    Raises UsageError: the file is there already; a key that is in use is never written over.
     """
     make_directory(path.parent, mode=0o700)
     try:

@@ -53,8 +53,7 @@ class Rights(NamedTuple):
     publish: tuple[str, ...]
     subscribe: tuple[str, ...]
     never: tuple[str, ...] = ()
-    deaf: tuple[str, ...] = ()
-    """Subjects that the user may not subscribe to, even if `subscribe` includes them."""
+    deaf: tuple[str, ...] = ()  #: subjects that the user may not subscribe to, even if `subscribe` includes them
 
 
 def rights(role: Role, name: str, *, prefix: str) -> Rights:

@@ -45,16 +45,12 @@ class Member(NamedTuple):
 
     name: str
     role: Role
-    public_key: str
-    """`U...`; empty: known by its certificate."""
-    added: str
-    """RFC 3339, UTC."""
-    account: str = ""
-    """The account of its own: a name; with tokens a public key (`A...`); empty: it has none."""
+    public_key: str  #: `U...`; empty: known by its certificate
+    added: str  #: RFC 3339, UTC
+    account: str = ""  #: the account of its own: a name; with tokens a public key (`A...`); empty: it has none
     before: str = ""
     """Tokens: the key of its token in the account of the streams, which is valid until `hosts migrate --finish`."""
-    domain: str = ""
-    """JetStream domain of a site."""
+    domain: str = ""  #: JetStream domain of a site
     hosts: tuple[str, ...] = ()
     """The hosts of a site: names, or patterns as `*.ship.example.net`; empty: any that the roster does not know."""
 
@@ -90,11 +86,7 @@ class Roster(NamedTuple):
 
     @classmethod
     def load(cls, directory: Path) -> Self:
-        """The roster of `directory`.
-
-        Raises:
-            UsageError: there is none. ConfigError: it cannot be read.
-        """
+        """The roster of `directory`. Raises UsageError: there is none. ConfigError: it cannot be read."""
         path = directory / FILE
         try:
             found = json.loads(path.read_bytes())
@@ -157,7 +149,8 @@ class Roster(NamedTuple):
                         f"{name} cannot be a host here: it is one of the site {other.name} ({pattern})",
                         hint="add it on the site's own server; a site that has moved: revoke it and add it again",
                     )
-            if other.role is Role.HOST and (_begins(other.name, name) or _begins(name, other.name)):
+            shorter, longer = sorted((name, other.name), key=len)
+            if other.role is Role.HOST and longer.startswith(f"{shorter}."):
                 raise UsageError(
                     f"{name} and {other.name} cannot both be hosts: one name begins with the other, "
                     "so one could read the answers to the other",
@@ -217,10 +210,6 @@ def _match(one: str, other: str) -> bool:
     """Whether the names that two patterns stand for may be the same; `*` is one part."""
     pairs = list(itertools.zip_longest(one.split("."), other.split(".")))
     return all(None not in pair and ("*" in pair or pair[0] == pair[1]) for pair in pairs)
-
-
-def _begins(longer: str, shorter: str) -> bool:
-    return longer.startswith(shorter + ".")
 
 
 def _member(entry: Mapping[str, Any]) -> Member:

@@ -6,7 +6,7 @@ nats-server's configuration for a roster: written as a whole, or changed where i
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,11 +60,6 @@ def users_conf(roster: Roster) -> str:
     return "".join([_HEAD, "users: [\n", *users, "]\n"])
 
 
-def accounts_conf(roster: Roster) -> str:
-    """Every account: of the streams with its programs, of the monitor, and one for each host and each site."""
-    return "".join([_ACCOUNTS_HEAD, *_accounts(roster)])
-
-
 def exports_of(member: Member, prefix: str) -> AccountExports:
     """What passes between the account of the streams and that of a host, or a site."""
     if member.role is Role.EDGE:
@@ -86,23 +81,22 @@ def is_question_of_monitor(export: AccountExport) -> bool:
     return export.subject.startswith(control_ask(""))
 
 
-def _accounts(roster: Roster) -> Iterator[str]:
+def accounts_conf(roster: Roster) -> str:
+    """Every account: of the streams with its programs, of the monitor, and one for each host and each site."""
     members = _sorted(roster.members.values())
     alone = [(member, exports_of(member, roster.prefix)) for member in members if member.role in {Role.HOST, Role.EDGE}]
     monitors = [member for member in members if member.role is Role.MONITOR]
     programs = [m for m in members if m.role not in {Role.HOST, Role.EDGE, Role.MONITOR}]
     offered = [(member.account, export) for member, exports in alone for export in exports.from_other]
-    yield _account(
-        roster, roster.streams, programs, streams_exports(roster.prefix), offered, jetstream=["jetstream: enabled"]
-    )
+    exported = streams_exports(roster.prefix)
+    streams = _account(roster, roster.streams, programs, exported, offered, jetstream=["jetstream: enabled"])
     asks = [(roster.streams, export) for export in monitor_exports().to_streams]
     asks += [(name, export) for name, export in offered if is_question_of_monitor(export)]
-    yield _account(roster, MONITORS_ACCOUNT, monitors, (), asks)
+    parts = [_ACCOUNTS_HEAD, streams, _account(roster, MONITORS_ACCOUNT, monitors, (), asks)]
     for member, exports in alone:
         imports = [(roster.streams, export) for export in exports.to_streams]
-        yield _account(roster, member.account, [member], exports.from_other, imports)
-    yield _SPARES_HEAD
-    yield from (f"{json.dumps(spare)}: {{ }}\n" for spare in roster.spares)
+        parts.append(_account(roster, member.account, [member], exports.from_other, imports))
+    return "".join([*parts, _SPARES_HEAD, *(f"{json.dumps(spare)}: {{ }}\n" for spare in roster.spares)])
 
 
 def _account(
@@ -133,15 +127,11 @@ def _user(member: Member, allowed: Rights) -> str:
     who = f"nkey: {member.public_key}" if member.public_key else f"user: {json.dumps(member.name)}"
     return (
         f"  # {member.role.value} {member.name}, since {member.added}\n"
-        f"  {{ {who}, permissions: {{\n{_permissions(allowed)}  }} }}\n"
-    )
-
-
-def _permissions(allowed: Rights) -> str:
-    return (
+        f"  {{ {who}, permissions: {{\n"
         f"    publish:   {_allowed(allowed.publish, allowed.never)}\n"
         f"    subscribe: {_allowed(allowed.subscribe, allowed.deaf)}\n"
         f'    allow_responses: {{ max: {ANSWERS}, expires: "{ANSWER_SECONDS}s" }}\n'
+        f"  }} }}\n"
     )
 
 
@@ -211,6 +201,12 @@ def server_conf(directory: Path, trust: AuthMethod, operator_file: str, *, liste
             f"--listen {listen} without --tls-cert and --tls-key would send every line unencrypted",
             hint="give both, or listen on 127.0.0.1",
         )
+    text = _NO_TLS
+    if tls.certificate:
+        lines = [f"cert_file: {json.dumps(str(tls.certificate))}", f"key_file: {json.dumps(str(tls.key))}"]
+        lines += [f"ca_file: {json.dumps(str(tls.authority))}"] if tls.authority else []
+        lines += ["verify_and_map: true", "handshake_first: true"] if trust is AuthMethod.CERTIFICATES else []
+        text = "\ntls {\n" + "".join(f"  {line}\n" for line in lines) + "}\n"
     file = operator_file if trust is AuthMethod.TOKENS else ACCOUNTS_FILE
     line = f"include {json.dumps(file)}"
     return _TEMPLATE.format(
@@ -220,17 +216,8 @@ def server_conf(directory: Path, trust: AuthMethod, operator_file: str, *, liste
         note="" if host not in LOOPBACK else "  # only this machine; hosts need an address that they reach, and TLS",
         port=found[2],
         included=line if trust is AuthMethod.TOKENS else f"accounts {{\n  {line}\n}}",
-        tls=_tls(tls, trust) if tls.certificate else _NO_TLS,
+        tls=text,
     )
-
-
-def _tls(tls: ServerTls, trust: AuthMethod) -> str:
-    lines = [f"cert_file: {json.dumps(str(tls.certificate))}", f"key_file: {json.dumps(str(tls.key))}"]
-    if tls.authority:
-        lines.append(f"ca_file: {json.dumps(str(tls.authority))}")
-    if trust is AuthMethod.CERTIFICATES:
-        lines += ["verify_and_map: true", "handshake_first: true"]
-    return "\ntls {\n" + "".join(f"  {line}\n" for line in lines) + "}\n"
 
 
 def including_accounts(path: Path, directory: Path, streams: str) -> str | None:
@@ -238,10 +225,7 @@ def including_accounts(path: Path, directory: Path, streams: str) -> str | None:
 
     Raises ConfigError: it does not have the form that `fshipper hosts` prints.
     """
-    try:
-        text = path.read_text()
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}", hint="run it as its owner, or sudo") from None
+    text = _read(path)
     if re.search(rf"^[^#\n]*{re.escape(ACCOUNTS_FILE)}\"", text, re.MULTILINE):
         return None
     new = f'include "{directory.name}/{ACCOUNTS_FILE}"'
@@ -260,17 +244,21 @@ def including_accounts(path: Path, directory: Path, streams: str) -> str | None:
 
 def check_unused(path: Path) -> None:
     """Raise UsageError where the configuration in `path` still includes the users of the flat layout."""
-    try:
-        text = path.read_text()
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}", hint="run it as its owner, or sudo") from None
-    if re.search(rf"^[^#\n]*include[^#\n]*{re.escape(FILE)}", text, re.MULTILINE):
+    if re.search(rf"^[^#\n]*include[^#\n]*{re.escape(FILE)}", _read(path, absent=""), re.MULTILINE):
         raise UsageError(
             f"{path} still includes {FILE}: without that file the server would not start again",
             hint=f"include {ACCOUNTS_FILE} there as `fshipper hosts migrate` printed, and reload the server first",
         )
+
+
+def _read(path: Path, *, absent: str | None = None) -> str:
+    """The text of the server's configuration; `absent`: where there is none."""
+    try:
+        return path.read_text()
+    except OSError as error:
+        if absent is not None and isinstance(error, FileNotFoundError):
+            return absent
+        raise ConfigError(f"cannot read {path}: {error.strerror}", hint="run it as its owner, or sudo") from None
 
 
 def change_server_file(path: Path, text: str) -> None:

@@ -217,49 +217,47 @@ class AccessStore:
             roster = roster._replace(spares=(*roster.spares, *fresh))
         roster.save(self.directory)
         if roster.trust is AuthMethod.TOKENS:
-            replace_file(self.directory / OPERATOR_FILE, self._operator_conf(roster).encode())
+            account, system = (public(read_key(self._key(name))) for name in ("account", "system"))
+            preload = "".join(f"  {key}: {json.dumps(token)}\n" for key, token in self._account_tokens(roster))
+            text = (
+                f"{_HEAD.format(account=account)}operator: {json.dumps(self._operator_token())}\n"
+                f"system_account: {system}\nresolver: MEMORY\nresolver_preload: {{\n{preload}}}\n"
+            )
+            replace_file(self.directory / OPERATOR_FILE, text.encode())
             return
         if roster.has_accounts:
             replace_file(self.directory / server_config.ACCOUNTS_FILE, server_config.accounts_conf(roster).encode())
         if roster.layout is not AccountLayout.ISOLATED:
             replace_file(self.directory / server_config.FILE, server_config.users_conf(roster).encode())
 
-    def _operator_conf(self, roster: Roster) -> str:
-        account, system = (public(read_key(self._key(name))) for name in ("account", "system"))
-        preload = "".join(f"  {key}: {json.dumps(token)}\n" for key, token in self._account_tokens(roster))
-        return (
-            f"{_HEAD.format(account=account)}operator: {json.dumps(self._operator_token())}\n"
-            f"system_account: {system}\nresolver: MEMORY\nresolver_preload: {{\n{preload}}}\n"
-        )
-
     def _account_tokens(self, roster: Roster) -> Iterator[tuple[str, str]]:
         """Public key and token of each account. A token that did not change is the same text, byte for byte."""
         operator, now = read_key(self._key("operator")), int(self.now.timestamp())
         account, system = (public(read_key(self._key(name))) for name in ("account", "system"))
         signers = {role: public(read_key(self._signer(role))) for role in Role if self._signer(role).exists()}
+        prefix = roster.prefix
+        scopes = {role: (role, key, rights(role, credentials.NAME, prefix=prefix)) for role, key in signers.items()}
         alone = [each for each in roster.members.values() if each.account]
-        exports = {each.name: server_config.exports_of(each, roster.prefix) for each in alone}
+        exports = {each.name: server_config.exports_of(each, prefix) for each in alone}
         offered = [(each.account, export) for each in alone for export in exports[each.name].from_other]
-        offered += [(spare, export) for spare in roster.spares for export in spare_exports(roster.prefix).from_other]
+        offered += [(spare, export) for spare in roster.spares for export in spare_exports(prefix).from_other]
         flat = roster.layout is not AccountLayout.ISOLATED and (not roster.has_accounts or any(m.before for m in alone))
         within = [role for role in signers if role in PROGRAMS or (flat and role in ALONE)]
         yield account, credentials.account_token(
-            operator, account, roster.streams, [self._scope(role, signers[role], roster.prefix) for role in within],
-            exports=streams_exports(roster.prefix) if roster.has_accounts else (), imports=offered,
-            revoked=roster.revoked, now=now,
-            limits=credentials.STREAM_LIMITS,
+            operator, account, roster.streams, [scopes[role] for role in within],
+            exports=streams_exports(prefix) if roster.has_accounts else (), imports=offered,
+            revoked=roster.revoked, now=now, limits=credentials.STREAM_LIMITS,
         )  # fmt: skip
         yield system, credentials.system_token(operator, system, now=now)
         if not roster.has_accounts:
             return
         asks = [(account, export) for export in monitor_exports().to_streams]
         asks += [(name, export) for name, export in offered if server_config.is_question_of_monitor(export)]
-        monitor = self._scope(Role.MONITOR, signers[Role.MONITOR], roster.prefix)
         yield self._monitors(), credentials.account_token(
-            operator, self._monitors(), server_config.MONITORS_ACCOUNT, [monitor], imports=asks, revoked=roster.revoked,
-            now=now,
+            operator, self._monitors(), server_config.MONITORS_ACCOUNT, [scopes[Role.MONITOR]], imports=asks,
+            revoked=roster.revoked, now=now,
         )  # fmt: skip
-        host = (Role.HOST, signers[Role.HOST], own_account_rights(credentials.NAME, prefix=roster.prefix))
+        host = (Role.HOST, signers[Role.HOST], own_account_rights(credentials.NAME, prefix=prefix))
         begun = credentials.issued_at(self._operator_token())
 
         def own(key: str, name: str, scope: tuple[Role, str, Rights], exports: AccountExports) -> tuple[str, str]:
@@ -275,10 +273,7 @@ class AccessStore:
                 scope = (Role.EDGE, signers[Role.EDGE], server_config.rights_of(each, roster))
             yield own(each.account, f"{each.role} {each.name}", scope, exports[each.name])
         for spare in roster.spares:
-            yield own(spare, "spare", host, spare_exports(roster.prefix))
-
-    def _scope(self, role: Role, signer: str, prefix: str) -> tuple[Role, str, Rights]:
-        return role, signer, rights(role, credentials.NAME, prefix=prefix)
+            yield own(spare, "spare", host, spare_exports(prefix))
 
     def _operator_token(self) -> str:
         """The one of the beginning: nats-server refuses to reload another one, even of the same operator."""

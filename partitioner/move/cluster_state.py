@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -79,19 +80,15 @@ class ClusterState:
 
     async def weights(self, streams: Mapping[int, Mapping[str, Any]]) -> dict[str, int]:
         """Bytes in the streams by host, estimated from the newest messages of each; 0: a host has none among them."""
-        found: dict[str, int] = {}
+        found: Counter[str] = Counter()
         for number, info in streams.items():
-            for host, octets in (await self._weights_in(stream_name(self._prefix, number), info["state"])).items():
-                found[host] = found.get(host, 0) + octets
-        return found
-
-    async def _weights_in(self, stream: str, state: Mapping[str, Any]) -> dict[str, int]:
-        hosts = _hosts_of(await self._admin.subjects(stream))
-        sizes = await newest_sizes(self._connection, stream, last=int(state["last_seq"]), messages=SAMPLED)
-        total, found = sum(sizes.values()), dict.fromkeys(hosts, 0)
-        for subject, octets in sizes.items():
-            for host in _hosts_of([subject]):
-                found[host] = found.get(host, 0) + round(octets * state["bytes"] / max(1, total))
+            stream, state = stream_name(self._prefix, number), info["state"]
+            found.update(dict.fromkeys(_hosts_of(await self._admin.subjects(stream)), 0))
+            sizes = await newest_sizes(self._connection, stream, last=int(state["last_seq"]), messages=SAMPLED)
+            total = sum(sizes.values())
+            for subject, octets in sizes.items():
+                for host in _hosts_of([subject]):
+                    found[host] += round(octets * state["bytes"] / max(1, total))
         return found
 
     async def hosts(self, streams: Mapping[int, Mapping[str, Any]]) -> set[str]:
@@ -111,7 +108,9 @@ class ClusterState:
                 raise Fatal(f"partition {each.partition} is one of the edge site {origin.domain}", hint="use another")
             if actual is None:
                 await self._admin.create_stream(each.stream)
-            elif each.partition is not None and actual["config"].get("subjects") == [self._closed(each.partition)]:
+            elif each.partition is not None and actual["config"].get("subjects") == [
+                retired_subject(self._prefix, each.partition)
+            ]:
                 await self._admin.update_stream(merged({"subjects": each.stream["subjects"]}, actual["config"]))
             for consumer in each.consumers:
                 if await self._admin.consumer(each.name, str(consumer["durable_name"])) is None:
@@ -123,7 +122,7 @@ class ClusterState:
         info = await self._admin.stream(name)
         if info is None:
             return 0
-        closed = [self._closed(partition)]
+        closed = [retired_subject(self._prefix, partition)]
         if info["config"].get("subjects") != closed:
             await self._admin.update_stream(merged({"subjects": closed}, info["config"]))
             info = await self._admin.stream(name)  # what came until then is in it
@@ -132,11 +131,7 @@ class ClusterState:
     def is_closed(self, info: Mapping[str, Any]) -> bool:
         """Whether a stream is closed for publishers."""
         number = partition_of_stream(self._prefix, str(info["config"]["name"]))
-        return number is not None and info["config"].get("subjects") == [self._closed(number)]
-
-    def _closed(self, partition: int) -> str:
-        """The subject of a closed stream: no client publishes there."""
-        return retired_subject(self._prefix, partition)
+        return number is not None and info["config"].get("subjects") == [retired_subject(self._prefix, number)]
 
     async def delete_stream(self, partition: int) -> None:
         """Remove a stream whose messages are all archived."""

@@ -22,7 +22,7 @@ LEAST_SKEW = 1.2
 """Below it no move is proposed."""
 WORTH_IT = 0.9
 """Of what the fuller partition has now: a move that leaves more is not worth its pause."""
-MOST_HOT = 10
+MOST_HOSTS = 10
 
 
 def loads(known: PartitionMap, weights: Mapping[str, int]) -> dict[int, int]:
@@ -55,24 +55,18 @@ def hot_hosts(known: PartitionMap, weights: Mapping[str, int]) -> list[HotHost]:
     sums = loads(known, weights)
     mean = sum(sums.values()) / len(sums)
     found = []
-    for host, weight in sorted(weights.items(), key=lambda each: (-each[1], each[0]))[:MOST_HOT]:
+    for host, weight in sorted(weights.items(), key=lambda each: (-each[1], each[0]))[:MOST_HOSTS]:
         home = known.partition_of(host)
         if not mean or weight < HOT_SHARE * mean or home not in sums:
             break
         share = weight / sums[home] if sums[home] else 1.0
-        proposed = _better(sums, home, weight, mean)
-        if proposed != home:
+        proposed, emptiest = home, min(sums, key=lambda number: (sums[number], number))
+        if sums[home] > LEAST_SKEW * mean and sums[emptiest] + weight < WORTH_IT * sums[home]:
+            proposed = emptiest  # the fuller one of the two is clearly emptier then than the host's is now
             sums[home] -= weight
             sums[proposed] += weight
         found.append(HotHost(host, home, weight, share, proposed))
     return found
-
-
-def _better(sums: Mapping[int, int], home: int, weight: int, mean: float) -> int:
-    """The emptiest partition, if that makes the fuller one of the two clearly emptier than the host's is now."""
-    emptiest = min(sums, key=lambda number: (sums[number], number))
-    is_too_full = sums[home] > LEAST_SKEW * mean
-    return emptiest if is_too_full and sums[emptiest] + weight < WORTH_IT * sums[home] else home
 
 
 def proposal(hot: Sequence[HotHost], known: PartitionMap) -> str:
@@ -82,9 +76,6 @@ def proposal(hot: Sequence[HotHost], known: PartitionMap) -> str:
         return ""
     overrides = " ".join(f"--override {each.host}={each.proposed}" for each in moves)
     return f"fshipper partition move --partitions {known.partitions} {overrides}"
-
-
-MOST_HOSTS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,10 +101,9 @@ async def spread(settings: Settings) -> HostDistribution:
         octets = {number: await cluster.weights({number: info}) for number, info in weighed.items()}
     finally:
         await connection.close()
-    weights: dict[str, int] = {}
+    weights: Counter[str] = Counter()
     for hosts in octets.values():
-        for host, weight in hosts.items():
-            weights[host] = weights.get(host, 0) + weight
+        weights.update(hosts)
     return HostDistribution(map=known, bytes=octets, hot=hot_hosts(known, weights))
 
 

@@ -137,8 +137,7 @@ def assigned(config: Mapping[str, Any], assignments: Sequence[str], removed: Seq
 
     Values are JSON, or plain text; sizes and times may be written as people do; lists may be parted by commas.
 
-    Raises:
-        UsageError: one is no assignment.
+    Raises UsageError: one is no assignment.
     """
     wanted: Json = {}
     for assignment in assignments:
@@ -169,8 +168,7 @@ def _put(wanted: Json, name: str, value: Any) -> None:
 def rewritten(config: Mapping[str, Any], text: str) -> Json:
     """The fields that differ after a person edited `config` as JSON; a field that is gone is None.
 
-    Raises:
-        ConfigError: it is no JSON object any more.
+    Raises ConfigError: it is no JSON object any more.
     """
     try:
         edited = json.loads(text)

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
-from partitioner.arguments import confirm, existing, full_name, moment_of, rfc3339, settings_of, with_admin
+from partitioner.arguments import confirm, existing, full_name, moment_of, settings_of, with_admin
 from partitioner.options import PurgeOptions, RemoveMessageOptions
 from shipper import codec
 from shipper.errors import Fatal, Poison, Unavailable, UsageError
@@ -103,7 +103,10 @@ def purge(options: PurgeOptions) -> None:
         raise UsageError("give what to remove", hint="one of --before TIME, --below SEQUENCE, --all")
     settings = settings_of(options)
     name = full_name(options.stream, settings.logs.subject)
-    moment = rfc3339(moment_of(before, dt.datetime.now(dt.UTC), "--before")) if before is not None else ""
+    moment = ""
+    if before is not None:
+        since = moment_of(before, dt.datetime.now(dt.UTC), "--before")
+        moment = since.astimezone(dt.UTC).isoformat().replace("+00:00", "Z")
 
     async def look(admin: Admin) -> tuple[int, ArchivedPosition]:
         end = int((await existing(admin, name))["state"]["last_seq"]) + 1
@@ -121,11 +124,7 @@ def purge(options: PurgeOptions) -> None:
     if not options.yes:
         sys.stdout.write(f"the messages of {name} below {end} are removed\n")
     confirm(yes=options.yes)
-
-    async def work(admin: Admin) -> int:
-        return await admin.purge(name, below=end) if end > 1 else 0
-
-    purged = with_admin(settings, work)
+    purged = with_admin(settings, lambda admin: admin.purge(name, below=end)) if end > 1 else 0
     if options.as_json:
         sys.stdout.write(json.dumps({"stream": name, "purged": purged, "below": end, "asked": wanted}) + "\n")
     else:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from partitioner.move.executor import MovePlan
+from partitioner.move.app import MovePlan
 from partitioner.move.load import hot_hosts, loads, proposal, skew
 from partitioner.on_demand import StreamLimits, refusal
 from partitioner.topology import Sizing, checked_target, push_consumer, shipped_template
