@@ -25,7 +25,8 @@ def test_the_month_is_an_archive_of_closed_days_whose_manifests_match_its_files(
     for date in (dates[0], dates[-1]):
         day = inventory.read_day(tmp_path / "archive", date)
         assert day.closed
-        assert (day.missing, day.unregistered, day.manifests.damaged) == ((), (), ())
+        assert day.present == tuple(day.manifests.segments)
+        assert (day.unregistered, day.manifests.damaged) == ((), ())
         for segment in day.present:
             key = layout.FileKey(date, segment.partition, segment.host, segment.file)
             assert segment.path == layout.segment_path(key, segment.first_seq, "gzip")
