@@ -31,9 +31,9 @@ from consumer.segments.sealer import Sealer
 from shipper import events, layout
 from shipper.errors import BucketRefused, ConfigError, Fatal, StreamMissing
 from shipper.http_endpoints import serving
-from shipper.jetstream.connection import connect
+from shipper.jetstream.connection import connect, pages
 from shipper.jetstream.kv_bucket import JetStreamBucket
-from shipper.jetstream.pull_consumer import ConsumerRecovery, JetStreamInbox, stream_names
+from shipper.jetstream.pull_consumer import ConsumerRecovery, JetStreamInbox
 from shipper.layout import FileKey
 from shipper.lifecycle import Pulse, Stop, stop_on_signals, supervised
 from shipper.partition_map import decode
@@ -338,11 +338,8 @@ class PartitionDiscovery:
 async def _streams(settings: Settings) -> list[int]:
     """The partitions that have a stream. Raises StreamMissing: there is none."""
     prefix = settings.logs.subject
-    connection = await connect(settings.nats, name="fshipper consume", inbox="_INBOX_collector")
-    try:
-        names = await stream_names(connection)
-    finally:
-        await connection.close()
+    async with await connect(settings.nats, name="fshipper consume", inbox="_INBOX_collector") as connection:
+        names = [name async for name in pages(connection.api, "STREAM.NAMES", "streams")]
     found = sorted(n for name in names if (n := partition_of_stream(prefix, name)) is not None)
     if not found:
         raise StreamMissing(

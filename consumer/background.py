@@ -104,13 +104,11 @@ class BackgroundTasks:
                 connection = await connect(
                     self._settings.nats, name=f"fshipper consume {self._name} retired", inbox="_INBOX_collector"
                 )
-                try:
+                async with connection:
                     lost = asyncio.Event()
                     connection.on_lost(lost.set)
                     await connection.listen(control_up(">"), retired.heard)
                     await lost.wait()
-                finally:
-                    await connection.close()
             await asyncio.sleep(CONNECT_AGAIN_SECONDS)
 
     async def _serve_partitions(self) -> None:

@@ -55,14 +55,6 @@ def size_of(text: str | None, flag: str) -> int | None:
         raise UsageError(f"{flag}: {error}") from None
 
 
-def seconds_of(text: str, flag: str) -> float:
-    """Seconds in the value of `flag`, as 90s or 2h. Raises UsageError."""
-    try:
-        return parse_seconds(text)
-    except ValueError as error:
-        raise UsageError(f"{flag}: {error}") from None
-
-
 def numbers_of(text: str | None, *, flag: str = "--partitions") -> tuple[int, ...]:
     """The partitions in `0,2` or `0-3`; none where nothing is given. Raises UsageError."""
     try:

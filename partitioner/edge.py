@@ -105,13 +105,10 @@ def edge(options: EdgeOptions) -> None:
 
 async def _map(settings: Settings, *, put: PartitionMap | None = None) -> StoredMap:
     """The existing map; afterwards the map is `put`. Raises UsageError: the server has no domain of a site."""
-    connection = await connect(settings.nats, name="fshipper partition edge", inbox="_INBOX_partitioner")
-    try:
+    async with await connect(settings.nats, name="fshipper partition edge", inbox="_INBOX_partitioner") as connection:
         checked_domain(str((await connection.api("INFO")).get("domain", "")))
         cluster = ClusterState(connection, settings.logs.subject)
         stored = await cluster.map()
         if put is not None and stored.map != put:
             await cluster.store_map(put, expected=stored.revision)
         return stored
-    finally:
-        await connection.close()

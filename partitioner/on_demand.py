@@ -106,8 +106,7 @@ async def serve(
 
 
 async def _one_session(settings: Settings, limits: StreamLimits, stop: Stop, pulse: Pulse, patience: Patience) -> None:
-    connection = await connect(settings.nats, name="fshipper partition serve", inbox="_INBOX_partitioner")
-    try:
+    async with await connect(settings.nats, name="fshipper partition serve", inbox="_INBOX_partitioner") as connection:
         lost = asyncio.Event()
         connection.on_lost(lost.set)
         serving = StreamProvisioner(ClusterState(connection, settings.logs.subject), limits)
@@ -118,8 +117,6 @@ async def _one_session(settings: Settings, limits: StreamLimits, stop: Stop, pul
         while connection.open and not stop.asked:
             pulse.turn(rest=TURN_SECONDS)
             await first_of(lost.wait(), stop.wait(), asyncio.sleep(TURN_SECONDS))
-    finally:
-        await connection.close()
 
 
 async def beside_a_collector(settings: Settings, stop: Stop) -> None:

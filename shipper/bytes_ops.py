@@ -14,6 +14,7 @@ __all__ = ["crc32", "crc32_combine"]
 CHUNK_BYTES = 32 * 1024
 """Bytes per step: the intermediate results fit a core's cache next to the block."""
 _ONE_A_NEWLINE = bytes(octet == ord("\n") for octet in range(256))
+_LOWER = bytes(range(256)).lower()
 
 
 def count_lines(data: bytes) -> int:
@@ -21,9 +22,6 @@ def count_lines(data: bytes) -> int:
     view = memoryview(data)
     chunks = [view[start : start + CHUNK_BYTES] for start in range(0, len(data), CHUNK_BYTES)]
     return int(sum([bytesum(translate(chunk, _ONE_A_NEWLINE)) for chunk in chunks]))
-
-
-_LOWER = bytes(octet + 32 if ord("A") <= octet <= ord("Z") else octet for octet in range(256))
 
 
 def find_bytes(data: bytes, string: bytes, start: int, end: int) -> int:

@@ -5,6 +5,7 @@ import fcntl
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -91,34 +92,34 @@ class LockHeld(Fatal):
         self.holder = holder
 
 
+@dataclass(eq=False)
 class Lock:
     """An exclusive lock on `path` that the kernel gives back when the process ends, however it ends.
 
     `listen`: address of the status page of this process, for the message of a process that is refused the lock.
     """
 
-    def __init__(self, path: Path, what: str, *, listen: str = "") -> None:
-        self._path = path
-        self._what = what
-        self._listen = listen
-        self._descriptor: int | None = None
+    path: Path
+    what: str
+    listen: str = field(default="", kw_only=True)
+    _descriptor: int | None = field(default=None, init=False)
 
     def __enter__(self) -> "Lock":
         """Take the lock. Raises LockHeld: another process holds it; the message names that process."""
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             holder = _holder(os.pread(descriptor, MAX_LOCK_BYTES, 0))
             os.close(descriptor)
-            see = f"see what it is: ps -fp {holder.pid}" if holder.pid else f"find it: fuser -v {self._path}"
+            see = f"see what it is: ps -fp {holder.pid}" if holder.pid else f"find it: fuser -v {self.path}"
             raise LockHeld(
-                f"{self._what} is in use by {holder.named} (lock {self._path})",
+                f"{self.what} is in use by {holder.named} (lock {self.path})",
                 hint=f"{see}; wait until it ends, or stop it",
                 holder=holder,
             ) from None
         os.ftruncate(descriptor, 0)
-        about = f"{os.getpid()}\n" + (f"{self._listen}\n" if self._listen else "")
+        about = f"{os.getpid()}\n" + (f"{self.listen}\n" if self.listen else "")
         os.pwrite(descriptor, about.encode(), 0)
         self._descriptor = descriptor
         return self

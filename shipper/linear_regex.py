@@ -24,6 +24,7 @@ MAX_COUNT = 1000
 """Repetitions that the engine can count."""
 _NEWLINE = ord("\n")
 _ALL = frozenset(range(256))
+_LOWER = bytes(range(256)).lower()
 _DIGITS = frozenset(b"0123456789")
 _SPACES = frozenset(b" \t\n\r\f\v")
 _WORDS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
@@ -253,8 +254,8 @@ def _class(octets: Iterable[int], flags: int, *, negated: bool = False) -> str:
     """A class of the bytes that `re` matches by this one, but for the newline."""
     wanted = set(octets)
     if flags & re.IGNORECASE:  # `re` compares lower-case bytes, and ASCII letters only
-        lowered = {_lower(octet) for octet in wanted}
-        wanted = {octet for octet in _ALL if _lower(octet) in lowered}
+        lowered = {_LOWER[octet] for octet in wanted}
+        wanted = {octet for octet in _ALL if _LOWER[octet] in lowered}
     wanted = (set(_ALL) - wanted if negated else wanted) - {_NEWLINE}
     if not wanted:
         return r"[^\x00-\xff]"
@@ -265,7 +266,3 @@ def _class(octets: Iterable[int], flags: int, *, negated: bool = False) -> str:
         else:
             ranges.append((octet, octet))
     return "[" + "".join(rf"\x{low:02x}-\x{high:02x}" for low, high in ranges) + "]"
-
-
-def _lower(octet: int) -> int:
-    return octet + 32 if ord("A") <= octet <= ord("Z") else octet

@@ -2,6 +2,8 @@
 
 import re
 
+from shipper.errors import UsageError
+
 _SIZES = {"": 1, "b": 1, "k": 1000, "kb": 1000, "m": 1000**2, "mb": 1000**2, "g": 1000**3, "gb": 1000**3, "tb": 1000**4}
 _SIZES |= {"kib": 1024, "mib": 1024**2, "gib": 1024**3, "tib": 1024**4}
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -30,6 +32,14 @@ def parse_seconds(text: object) -> float:
     if not plain or _DURATION.sub("", plain):
         raise ValueError(f"{text!r} is no duration; write for example 500ms, 10s or 1h30m")
     return sum(float(number) * _SECONDS[unit] for number, unit in _DURATION.findall(plain))
+
+
+def seconds_of(text: str, option: str) -> float:
+    """Seconds in the value of `option`, as 90s or 2h. Raises UsageError."""
+    try:
+        return parse_seconds(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from None
 
 
 def counted(number: int, noun: str, nouns: str = "") -> str:

@@ -66,13 +66,11 @@ async def ask(
     """
     request = MarksRequest(archive)
     connection = await connect_as(settings, name="fshipper audit", inboxes=("_INBOX_collector", MONITOR_INBOX))
-    try:
+    async with connection:
         slots = asyncio.Semaphore(ASKED_AT_ONCE)
         names = sorted(hosts)
         marks = await asyncio.gather(*(_marks_of(connection, host, request, slots) for host in names))
         return ProducerReports(dict(zip(names, marks, strict=True)), await _newest(Admin(connection), places))
-    finally:
-        await connection.close()
 
 
 def compare(said: ProducerReports, journals: JournalSnapshots) -> tuple[list[HostComparison], list[Finding]]:

@@ -228,12 +228,10 @@ async def open_dead_letters(settings: Settings) -> AsyncIterator[DeadLetterStore
         Unavailable: no server answers. StreamMissing: it has no dead letters.
     """
     connection = await connect_as(settings.nats, name="fshipper dlq", inboxes=("_INBOX_partitioner", MONITOR_INBOX))
-    try:
+    async with connection:
         letters = browser_of(connection, DEAD_LETTERS)
         await letters.state()
         yield DeadLetterStore(letters, browser_of(connection, ADVISORIES), settings)
-    finally:
-        await connection.close()
 
 
 def _windows_back(state: StreamState) -> Iterator[tuple[int, int]]:

@@ -23,7 +23,7 @@ from shipper.lifecycle import Stop
 from shipper.retry import SESSION, until_done
 from shipper.settings import Settings
 from shipper.subjects import checked_host
-from shipper.units import parse_seconds
+from shipper.units import seconds_of
 
 EXIT_TROUBLE = 2
 ATTEMPTS = 4
@@ -50,7 +50,7 @@ def run(options: StatusOptions, settings: Settings) -> int:
     """The exit code. Raises UsageError: an option is wrong; Unavailable: the server has no streams."""
     wanted = HostFilter(options.hosts, options.states)
     limits = Thresholds(
-        dead=_duration("--dead-after", options.dead_after), stuck=_duration("--stuck-after", options.stuck_after)
+        dead=seconds_of(options.dead_after, "--dead-after"), stuck=seconds_of(options.stuck_after, "--stuck-after")
     )
     poller = FleetPoller(settings.nats, settings.logs.subject, name="status", limits=limits)
     if options.forget:
@@ -59,7 +59,7 @@ def run(options: StatusOptions, settings: Settings) -> int:
     showing = _DisplayOptions(wanted, limit=options.limit, as_json=options.as_json)
     if options.watch:
         with suppress(KeyboardInterrupt):
-            asyncio.run(_watch(poller, showing, _duration("--every", options.every)))
+            asyncio.run(_watch(poller, showing, seconds_of(options.every, "--every")))
         return EXIT_OK
     fleet = asyncio.run(_once(poller))
     if not fleet.partitions and not fleet.hosts:
@@ -193,10 +193,3 @@ def _state(word: str) -> HostState:
         return ALIASES.get(word.lower()) or HostState(word.lower())
     except ValueError:
         raise UsageError(f"there is no state {word!r}", hint=f"states are {', '.join(HostState)}") from None
-
-
-def _duration(option: str, text: str) -> float:
-    try:
-        return parse_seconds(text)
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}") from None

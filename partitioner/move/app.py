@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 import typer
 from rich.text import Text
 
-from partitioner.arguments import confirm, seconds_of, settings_of, size_of
+from partitioner.arguments import confirm, settings_of, size_of
 from partitioner.move.cluster_state import ClusterState, StoredMap, sizing_like
 from partitioner.move.load import loads, skew
 from partitioner.options import MoveOptions
@@ -32,7 +32,7 @@ from shipper.partition_map import MAX_PARTITIONS, PartitionMap, changed, static
 from shipper.settings import Settings
 from shipper.subjects import checked_host
 from shipper.table_printer import GOOD, REMOVED, fitted, print_lines, print_signed, standard_output, texts
-from shipper.units import counted, format_bytes
+from shipper.units import counted, format_bytes, seconds_of
 
 EXIT_CHANGES = 2
 MOST_LINES = 40

@@ -92,15 +92,13 @@ async def spread(settings: Settings) -> HostDistribution:
     connection = await connect_as(
         settings.nats, name="fshipper partition status", inboxes=("_INBOX_partitioner", MONITOR_INBOX)
     )
-    try:
+    async with connection:
         cluster = ClusterState(connection, settings.logs.subject)
         streams, stored = await cluster.streams(), await cluster.map()
         known = stored.map or static(settings.logs.partitions or max(streams, default=0) + 1)
         # Weighing needs a consumer, which a monitor may not make: it sees partitions, and no bytes by host.
         weighed = {} if connection.is_monitor else streams
         octets = {number: await cluster.weights({number: info}) for number, info in weighed.items()}
-    finally:
-        await connection.close()
     weights: Counter[str] = Counter()
     for hosts in octets.values():
         weights.update(hosts)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from partitioner.arguments import first_of, full_name, seconds_of, settings_of
+from partitioner.arguments import first_of, full_name, settings_of
 from partitioner.options import EventsOptions
 from shipper.errors import InsecureConnection, Transient, Unavailable
 from shipper.jetstream.admin import Admin, administration
@@ -15,7 +15,7 @@ from shipper.lifecycle import Stop
 from shipper.ports import Heard
 from shipper.retry import SESSION
 from shipper.settings import Settings
-from shipper.units import counted
+from shipper.units import counted, seconds_of
 
 Event = Mapping[str, Any]
 

@@ -4,14 +4,20 @@ Never through nats-py's dataclasses: they drop the fields they do not know, so a
 newer server, or another tool, has set.
 """
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from shipper.errors import ConfigError, NodeAway, ShipperError, StreamMissing, Unavailable
-from shipper.jetstream.connection import API, MONITOR_INBOX, NOT_FOUND_CONSUMER, ApiError, Connection, connect_as
-from shipper.jetstream.pull_loop import read_delivery
+from shipper.jetstream.connection import (
+    MONITOR_INBOX,
+    NOT_FOUND_CONSUMER,
+    ApiError,
+    Connection,
+    connect_as,
+    info_with_subjects,
+    pages,
+)
 from shipper.settings import NatsSettings
 
 Json = dict[str, Any]
@@ -23,9 +29,6 @@ NO_PEERS = 10005
 """Error code: no suitable peers for placement. The description lists the reasons."""
 ABSENT = frozenset({10037, 10043, NOT_FOUND_CONSUMER})
 """There is no message to read, or to delete, or no consumer."""
-ANSWER_SECONDS = 10.0
-FORGOTTEN_SECONDS = 30  # the server forgets the question of a program that died
-NANOSECONDS = 1_000_000_000
 BUSY_STATUSES = frozenset({408, 429, 503})  # no leader yet, too many requests: worth another attempt
 
 
@@ -46,22 +49,16 @@ class Admin:
 
     async def streams(self) -> list[Json]:
         """Every stream of the account as `{"config": ..., "state": ..., ...}`, ordered by name."""
-        found = [info async for info in self._pages("STREAM.LIST", "streams")]
+        found = [info async for info in pages(self._ask, "STREAM.LIST", "streams")]
         return sorted(found, key=lambda info: str(info["config"]["name"]))
 
     async def names(self) -> list[str]:
         """The names of every stream of the account: a collector may list these and read each by name."""
-        return sorted([name async for name in self._pages("STREAM.NAMES", "streams")])
+        return sorted([name async for name in pages(self._ask, "STREAM.NAMES", "streams")])
 
     async def subjects(self, stream: str, pattern: str = ">") -> dict[str, int]:
         """How many messages each subject has in `stream`, of those that `pattern` matches; raises `StreamMissing`."""
-        found: dict[str, int] = {}
-        while True:
-            info = await self._ask(f"STREAM.INFO.{stream}", {"subjects_filter": pattern, "offset": len(found)})
-            more = info["state"].get("subjects") or {}
-            found |= more
-            if not more or len(found) >= info.get("total", 0):
-                return found
+        return (await info_with_subjects(self._ask, stream, pattern))[1]
 
     async def stream(self, name: str) -> Json | None:
         """One stream, or None when there is none of that name."""
@@ -88,7 +85,7 @@ class Admin:
 
     async def consumers(self, stream: str) -> list[Json]:
         """Every consumer of `stream`; raises `StreamMissing`."""
-        return [info async for info in self._pages(f"CONSUMER.LIST.{stream}", "consumers")]
+        return [info async for info in pages(self._ask, f"CONSUMER.LIST.{stream}", "consumers")]
 
     async def consumer(self, stream: str, name: str) -> Json | None:
         """One consumer, or None when it or its stream does not exist."""
@@ -132,27 +129,8 @@ class Admin:
 
     async def first_since(self, stream: str, moment: str) -> int | None:
         """Sequence of the first message that was stored at `moment` (RFC 3339) or later; None: there is none."""
-        config = {
-            "deliver_policy": "by_start_time",
-            "opt_start_time": moment,
-            "ack_policy": "none",
-            "headers_only": True,
-            "mem_storage": True,
-            "inactive_threshold": FORGOTTEN_SECONDS * NANOSECONDS,
-        }
-        made = await self._ask(f"CONSUMER.CREATE.{stream}", {"stream_name": stream, "config": config})
-        name, connection = str(made["name"]), self.connection
-        try:
-            if not made["num_pending"]:
-                return None
-            with connection.session_errors(f"reading {stream}: "):
-                async with connection.client.mailbox() as (inbox, arrived), asyncio.timeout(ANSWER_SECONDS):
-                    verb = f"{API}.CONSUMER.MSG.NEXT.{stream}.{name}"
-                    await connection.client.publish(verb, b'{"batch":1,"no_wait":true}', reply=inbox)
-                    message = await arrived.get()
-        finally:
-            await self.delete_consumer(stream, name)
-        return read_delivery(message)[0].sequence if message.reply.startswith("$JS.ACK.") else None
+        found = await self._message(stream, {"start_time": moment, "next_by_subj": ">"})
+        return int(found["seq"]) if found else None
 
     async def _message(self, stream: str, which: Json) -> Json | None:
         found = await self._find(f"STREAM.MSG.GET.{stream}", which)
@@ -167,18 +145,6 @@ class Admin:
         name = config["durable_name"]
         body = {"stream_name": stream, "config": {**config, "name": name}, "action": action}
         return await self._ask(f"CONSUMER.CREATE.{stream}.{name}", body)
-
-    async def _pages(self, verb: str, what: str) -> AsyncIterator[Any]:
-        """The entries of a list that the server answers in pages of at most 256, or 1024 names."""
-        offset = 0
-        while True:
-            page = await self._ask(verb, {"offset": offset})
-            entries = page.get(what) or []
-            for entry in entries:
-                yield entry
-            offset += len(entries)
-            if not entries or offset >= page["total"]:
-                return
 
     async def _find(self, verb: str, body: Mapping[str, Any] | None = None) -> Json | None:
         """The answer; None: there is no such consumer or message. Raises `StreamMissing`."""
@@ -201,10 +167,8 @@ class Admin:
 async def administration(settings: NatsSettings) -> AsyncIterator[Admin]:
     """An `Admin` on a connection of its own. Raises Unavailable: no server answers."""
     connection = await connect_as(settings, name="fshipper partition", inboxes=("_INBOX_partitioner", MONITOR_INBOX))
-    try:
+    async with connection:
         yield Admin(connection)
-    finally:
-        await connection.close()
 
 
 def explained(error: ApiError) -> ShipperError:

@@ -7,8 +7,8 @@ import json
 import random
 import re
 import ssl
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Self
 
 import nats
 import nats.errors
@@ -369,6 +369,12 @@ class Connection:
             await self.client.subscribe(subject, cb=on_message)
             await self.flush()  # else a request from now on may find no responder
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
     async def close(self) -> None:
         """End the session; idempotent, never raises, never hangs."""
         self.fail("closed")
@@ -382,6 +388,34 @@ class Connection:
         await asyncio.sleep(0)
         if closing.done() and not closing.cancelled():
             closing.exception()
+
+
+Ask = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
+"""Makes an API request and returns the answer, as `Connection.api`."""
+
+
+async def pages(ask: Ask, verb: str, what: str) -> AsyncIterator[Any]:
+    """The entries of a list that the server answers in pages of at most 256, or 1024 names."""
+    offset = 0
+    while True:
+        page = await ask(verb, {"offset": offset})
+        entries = page.get(what) or []
+        for entry in entries:
+            yield entry
+        offset += len(entries)
+        if not entries or offset >= page["total"]:
+            return
+
+
+async def info_with_subjects(ask: Ask, stream: str, pattern: str) -> tuple[Any, dict[str, int]]:
+    """The info of `stream`, and how many messages each subject has in it, of those that `pattern` matches."""
+    found: dict[str, int] = {}
+    while True:
+        info = await ask(f"STREAM.INFO.{stream}", {"subjects_filter": pattern, "offset": len(found)})
+        more = info["state"].get("subjects") or {}
+        found |= more
+        if not more or len(found) >= info.get("total", 0):
+            return info, found
 
 
 class ConnectedSession:

@@ -36,12 +36,6 @@ async def last_stored(connection: Connection, stream: str, subject: str, *, with
     return stored(await connection.request(subject_of(stream, subject), b"", within=within))
 
 
-async def stored_at(connection: Connection, stream: str, sequence: int, *, within: float) -> Stored | None:
-    """The message with exactly `sequence`; None: the stream does not hold it. Raises as `last_stored`."""
-    found = stored(await connection.request(subject_of(stream), body_of(sequence), within=within))
-    return found if found and found.sequence == sequence else None
-
-
 async def direct_batch(connection: Connection, stream: str, what: Mapping[str, Any], *, within: float) -> list[Stored]:
     """The messages of `stream` that `what` requests (ADR-31: `multi_last`, or `seq` with `batch`), as of now.
 

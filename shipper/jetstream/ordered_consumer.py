@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 import nats.errors
 
 from shipper.errors import ShipperError, StreamMissing
-from shipper.jetstream.connection import Connection, connect
+from shipper.jetstream.connection import Connection, connect, info_with_subjects, pages
 from shipper.jetstream.direct_get import nanoseconds
-from shipper.jetstream.pull_consumer import stream_names
 from shipper.jetstream.pull_loop import HEARTBEAT_SECONDS, NANOSECONDS, TOO_LARGE, PullLoop
 from shipper.model import Delivery
 from shipper.settings import NatsSettings
@@ -229,7 +228,7 @@ class StreamWatcher:
 
     async def partitions(self) -> dict[str, int]:
         """The partition of each stream of ours, by the stream's name."""
-        names = await stream_names(self._connection)
+        names = [name async for name in pages(self._connection.api, "STREAM.NAMES", "streams")]
         found = {name: partition_of_stream(self._prefix, name) for name in names}
         return {name: partition for name, partition in sorted(found.items()) if partition is not None}
 
@@ -240,17 +239,12 @@ class StreamWatcher:
         return [each for each in seen if each is not None]
 
     async def _see(self, name: str, partition: int) -> StreamSnapshot | None:
-        subjects: set[str] = set()
-        while True:
-            body = {"subjects_filter": partition_subjects(self._prefix, partition), "offset": len(subjects)}
-            try:
-                info: Any = await self._connection.api(f"STREAM.INFO.{name}", body)
-            except StreamMissing:
-                return None
-            state, page = info["state"], info["state"].get("subjects") or {}
-            subjects.update(page)
-            if not page or len(subjects) >= info.get("total", 0):
-                break
+        pattern = partition_subjects(self._prefix, partition)
+        try:
+            info, subjects = await info_with_subjects(self._connection.api, name, pattern)
+        except StreamMissing:
+            return None
+        state = info["state"]
         return StreamSnapshot(
             name=name,
             partition=partition,

@@ -140,8 +140,5 @@ async def probing(settings: NatsSettings, *, host: str) -> AsyncIterator[Probe]:
 
     Raises Unavailable: no server answers. Fatal: it refuses us. ConfigError: a file of the settings cannot be used.
     """
-    connection = await connect(settings, name=f"fshipper validate {host}", inbox=f"_INBOX_{host}")
-    try:
+    async with await connect(settings, name=f"fshipper validate {host}", inbox=f"_INBOX_{host}") as connection:
         yield Probe(connection)
-    finally:
-        await connection.close()

@@ -249,18 +249,15 @@ class ReplyWindow:
             return
         if self._trouble is None:
             try:
-                self._read(token, self._ack(message))
+                if (message.headers or {}).get("Status") == NO_RESPONDERS:
+                    raise self._missing
+                content: Ack = json.loads(message.data)
+                if "error" in content:
+                    raise refusal(str(content.get("stream", "")), content["error"])
+                self._read(token, content)
             except ShipperError as error:
                 self._trouble = error
         self._wake()
-
-    def _ack(self, message: Msg) -> Ack:
-        if (message.headers or {}).get("Status") == NO_RESPONDERS:
-            raise self._missing
-        content: Ack = json.loads(message.data)
-        if "error" in content:
-            raise refusal(str(content.get("stream", "")), content["error"])
-        return content
 
 
 def refusal(stream: str, error: Mapping[str, Any]) -> ShipperError:

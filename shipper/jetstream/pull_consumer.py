@@ -16,7 +16,7 @@ import nats.errors
 from shipper import events
 from shipper.errors import RightMissing, SessionLost, StreamMissing
 from shipper.jetstream.connection import NOT_FOUND_CONSUMER, ApiError, ConnectedSession, Connection, connect, describe
-from shipper.jetstream.direct_get import stored_at
+from shipper.jetstream.direct_get import body_of, stored, subject_of
 from shipper.jetstream.leaf_stream import LeafStream, stream_state
 from shipper.jetstream.publisher import HEADER_ROOM_BYTES
 from shipper.jetstream.pull_loop import HEARTBEAT_SECONDS, SILENCE_SECONDS, PullLoop
@@ -79,16 +79,10 @@ class JetStreamInbox(ConnectedSession):
     """One session of reading `stream` through its durable `consumer`; ends at the first trouble."""
 
     def __init__(
-        self,
-        connection: Connection,
-        *,
-        stream: str,
-        consumer: str,
-        batch_bytes: int,
-        lost: ConsumerRecovery | None = None,
+        self, connection: Connection, stream: str, consumer: str, batch_bytes: int, lost: ConsumerRecovery
     ) -> None:
         super().__init__(connection)
-        self._lost_consumers = lost or ConsumerRecovery()
+        self._lost_consumers = lost
         self._stream = stream
         self._consumer = consumer
         self._batch_bytes = batch_bytes
@@ -121,7 +115,7 @@ class JetStreamInbox(ConnectedSession):
         Raises Unavailable: none answers.
         """
         connection = await connect(settings, name=f"fshipper consume {name} {stream}", inbox="_INBOX_collector")
-        return cls(connection, stream=stream, consumer=consumer, batch_bytes=batch_bytes, lost=lost)
+        return cls(connection, stream, consumer, batch_bytes, lost or ConsumerRecovery())
 
     async def state(self) -> StreamState:
         """What the stream holds now."""
@@ -135,10 +129,11 @@ class JetStreamInbox(ConnectedSession):
         """Stored time (ns) of the message with `sequence`; None when the stream does not hold it."""
         self._check()
         try:
-            found = await stored_at(self._connection, self._stream, sequence, within=5.0)
+            answer = await self._connection.request(subject_of(self._stream), body_of(sequence), within=5.0)
         except nats.errors.NoRespondersError:
             raise SessionLost(f"stream {self._stream} does not answer direct reads yet") from None
-        return found.time_ns if found else None
+        found = stored(answer)
+        return found.time_ns if found and found.sequence == sequence else None
 
     async def begin(self, sequence: int) -> None:
         """Make the first message with at least `sequence` the next delivery."""
@@ -291,14 +286,3 @@ class JetStreamInbox(ConnectedSession):
     async def _ask_on(self) -> None:
         with contextlib.suppress(SessionLost):
             await self._pull()
-
-
-async def stream_names(connection: Connection) -> list[str]:
-    """The names of all streams of the account."""
-    names: list[str] = []
-    while True:
-        page = await connection.api("STREAM.NAMES", {"offset": len(names)})
-        found = page.get("streams") or []
-        names.extend(found)
-        if not found or len(names) >= page["total"]:
-            return names
