@@ -22,7 +22,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Never, Self, TypeVar, get_args
+from typing import Any, ClassVar, NamedTuple, Never, Self, TypeVar
 
 from shipper.subjects import MOVER, control_down, control_up
 
@@ -117,11 +117,6 @@ class ReceiptsRequest:
         sources = {"sources": list(self.sources)} if self.sources is not None else {}
         return {**_VERSION, "ask": self.ASK, "partition": self.partition, **leaving, **sources}
 
-    @classmethod
-    def from_json(cls, fields: Fields) -> Self:
-        """The message that has these fields."""
-        return cls(_partition(fields), _sources(fields.get("sources")), _number(fields, "leaving"))
-
 
 @dataclass(frozen=True, slots=True)
 class _PartitionRequest:
@@ -133,11 +128,6 @@ class _PartitionRequest:
     def to_json(self) -> Fields:
         """The fields of the message."""
         return {**_VERSION, "ask": self.ASK, "partition": self.partition}
-
-    @classmethod
-    def from_json(cls, fields: Fields) -> Self:
-        """The message that has these fields."""
-        return cls(_partition(fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +158,6 @@ class ResendRequest:
         archive = {"archive": self.archive} if self.archive else {}
         return {**_VERSION, "ask": self.ASK, "source": self.source, "from": self.start, **archive}
 
-    @classmethod
-    def from_json(cls, fields: Fields) -> Self:
-        """The message that has these fields."""
-        return cls(_text(fields, "source"), _number(fields, "from", default=-1), _text(fields, "archive"))
-
 
 @dataclass(frozen=True, slots=True)
 class MarksRequest:
@@ -185,11 +170,6 @@ class MarksRequest:
         """The fields of the message."""
         return {**_VERSION, "ask": self.ASK, "archive": self.archive}
 
-    @classmethod
-    def from_json(cls, fields: Fields) -> Self:
-        """The message that has these fields."""
-        return cls(_text(fields, "archive"))
-
 
 @dataclass(frozen=True, slots=True)
 class PlaceRequest:
@@ -201,20 +181,27 @@ class PlaceRequest:
         """The fields of the message."""
         return {**_VERSION, "ask": self.ASK}
 
-    @classmethod
-    def from_json(cls, _: Fields) -> Self:
-        """The message that has these fields."""
-        return cls()
-
 
 Request = ReceiptsRequest | StreamRequest | FinishRequest | ResendRequest | MarksRequest | PlaceRequest
-_REQUESTS: Mapping[Any, type[Request]] = {kind.ASK: kind for kind in get_args(Request)}
 
 
-def request_from_json(fields: Fields) -> Request | None:
+def request_from_json(fields: Fields) -> Request | None:  # noqa: PLR0911 - one for each kind
     """The request in a message from the network; None: it is none that this version knows."""
-    ask = fields.get("ask")
-    return _REQUESTS[ask].from_json(fields) if isinstance(ask, str) and ask in _REQUESTS else None
+    match fields.get("ask"):
+        case ReceiptsRequest.ASK:
+            return ReceiptsRequest(_partition(fields), _sources(fields.get("sources")), _number(fields, "leaving"))
+        case StreamRequest.ASK:
+            return StreamRequest(_partition(fields))
+        case FinishRequest.ASK:
+            return FinishRequest(_partition(fields))
+        case ResendRequest.ASK:
+            start = _number(fields, "from", default=-1)
+            return ResendRequest(_text(fields, "source"), start, _text(fields, "archive"))
+        case MarksRequest.ASK:
+            return MarksRequest(_text(fields, "archive"))
+        case PlaceRequest.ASK:
+            return PlaceRequest()
+    return None
 
 
 # -- replies --------------------------------------------------------------------------------------------------------

@@ -273,9 +273,9 @@ class LineClock:
     def _resolved(self, second: int | None, fraction_ns: int) -> int | None:
         if second is None or second < 0:
             return None
-        if second >= _FIRST_PLACEHOLDER and second < _AFTER_PLACEHOLDER:
-            this_year = _in_year(second, self._day.year)
-            second = this_year if this_year <= self._latest else _in_year(second, self._day.year - 1)
+        if second >= PLACEHOLDER_START and second < PLACEHOLDER_END:
+            this_year = in_year(second, self._day.year)
+            second = this_year if this_year <= self._latest else in_year(second, self._day.year - 1)
         return second * _SECOND_NS + fraction_ns if 0 <= second <= self._latest else None
 
 
@@ -338,11 +338,11 @@ def _second(text: str) -> int | None:
     return int((when - _EPOCH_START).total_seconds()) - offset
 
 
-_FIRST_PLACEHOLDER = _second(f"{PLACEHOLDER_YEAR}-01-01 00:00:00") or 0
-_AFTER_PLACEHOLDER = _second(f"{PLACEHOLDER_YEAR + 1}-01-01 00:00:00") or 0
+PLACEHOLDER_START = _second(f"{PLACEHOLDER_YEAR}-01-01 00:00:00") or 0
+PLACEHOLDER_END = _second(f"{PLACEHOLDER_YEAR + 1}-01-01 00:00:00") or 0
 
 
-def _in_year(second: int, year: int) -> int:
+def in_year(second: int, year: int) -> int:
     """A time of the placeholder year in another one; 29 February becomes 28 February in a year without it."""
     when = _EPOCH_START + dt.timedelta(seconds=second)
     try:

@@ -4,7 +4,6 @@ It serves days whose groups fit into memory. A day of some gigabytes has some mi
 takes longer than adding them up here. Spark makes only the sketches of requests, whose format is Spark's own.
 """
 
-import calendar
 import datetime as dt
 import itertools
 from collections import Counter, defaultdict
@@ -17,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from shipper.line_times import NONE, PLACEHOLDER_YEAR
+from shipper.line_times import NONE, PLACEHOLDER_END, PLACEHOLDER_START, in_year
 from spark_analytics.aggregate import port
 from spark_analytics.aggregate.port import (
     AUTH_KINDS,
@@ -346,11 +345,10 @@ def _corrections(groups: pa.Table, corrections: Sequence[Correction]) -> tuple[p
 def resolve_year(second: pa.ChunkedArray, day: dt.date) -> pa.ChunkedArray:
     """`timestamps.resolve_year` for columns: the second with its year; null where the time is not valid."""
     latest = _seconds_of(timestamps.midnight(day)) + _SLACK_SECONDS
-    first, end = _new_year(PLACEHOLDER_YEAR), _new_year(PLACEHOLDER_YEAR + 1)
     known = pc.if_else(pc.greater_equal(second, 0), second, NULL_INT)
-    is_yearless = pc.and_(pc.greater_equal(known, first), pc.less(known, end))
+    is_yearless = pc.and_(pc.greater_equal(known, PLACEHOLDER_START), pc.less(known, PLACEHOLDER_END))
     if pc.any(is_yearless).as_py():
-        number = pc.divide(pc.subtract(pc.if_else(is_yearless, known, NULL_INT), first), _DAY_SECONDS)
+        number = pc.divide(pc.subtract(pc.if_else(is_yearless, known, NULL_INT), PLACEHOLDER_START), _DAY_SECONDS)
         this_year = pc.add(known, pc.take(_shifts(day.year), number))
         last_year = pc.add(known, pc.take(_shifts(day.year - 1), number))
         dated = pc.if_else(pc.less_equal(this_year, latest), this_year, last_year)
@@ -362,21 +360,10 @@ def _seconds_of(time: dt.datetime) -> int:
     return (time - _EPOCH) // dt.timedelta(seconds=1)
 
 
-def _new_year(year: int) -> int:
-    return _seconds_of(dt.datetime(year, 1, 1, tzinfo=dt.UTC))
-
-
 def _shifts(year: int) -> pa.Array:
-    """For each day of `PLACEHOLDER_YEAR` the seconds from there to the same day of `year`.
-
-    29 February is the 28th in a year without one.
-    """
-    shifts = []
-    for second in range(_new_year(PLACEHOLDER_YEAR), _new_year(PLACEHOLDER_YEAR + 1), _DAY_SECONDS):
-        time = _EPOCH + dt.timedelta(seconds=second)
-        day = min(time.day, calendar.monthrange(year, time.month)[1])
-        shifts.append(_seconds_of(time.replace(year=year, day=day)) - second)
-    return pa.array(shifts, pa.int64())
+    """For each day of `PLACEHOLDER_YEAR` the seconds from there to the same day of `year`."""
+    days = range(PLACEHOLDER_START, PLACEHOLDER_END, _DAY_SECONDS)
+    return pa.array([in_year(second, year) - second for second in days], pa.int64())
 
 
 # -- table `hourly` and its sums -----------------------------------------------------------------------------------
