@@ -1,8 +1,7 @@
-"""CRC-32, as zlib has it. A tenth of zlib's time (measured: 85 GB/s against 5); summed once, then put together.
+"""Operations on bytes that are faster than Python's own, measured.
 
-Search for a byte string, and turn ASCII letters to lower case: three to five times as fast as `bytes` does (measured).
-
-How many lines there are in some bytes. A quarter of the time of `bytes.count` (measured: 7 GB/s against 2).
+CRC-32, as zlib has it: 85 GB/s against 5; summed once, then put together. Lines: 7 GB/s against 2 of `bytes.count`.
+Search for a byte string, ASCII letters in lower case: three to five times as fast as `bytes` does.
 """
 
 from isal.isal_zlib import crc32, crc32_combine

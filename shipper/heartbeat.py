@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, TypeVar
 
-from shipper.subjects import beat_subjects, beats_stream
+from shipper.subjects import beat_subject, beats_stream
 from shipper.units import format_duration
 
 VERSION = 1
@@ -98,7 +98,7 @@ def beats_config(prefix: str, *, replicas: int = 1) -> dict[str, Any]:
     """
     config = {
         "name": beats_stream(prefix),
-        "subjects": [beat_subjects(prefix)],
+        "subjects": [beat_subject(prefix, ">")],
         "storage": "file",
         "retention": "limits",
         "discard": "old",

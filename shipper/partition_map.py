@@ -2,8 +2,6 @@
 
 It is in the shared bucket under `map.<prefix>`. Without one, hosts use `SHIPPER_PARTITIONS` alone. A version is
 never used twice: hosts and collectors use it to separate what was sent before a move from what was sent after it.
-
-Which partition a host belongs to.
 """
 
 import json
@@ -27,9 +25,7 @@ def fnv1a_32(key: bytes) -> int:
 
 def partition_for(host: str, partitions: int) -> int:
     """The partition of `host` among `partitions`; 0 partitions mean partition 0, as in the blog's fshipper."""
-    if partitions <= 0:
-        return 0
-    return fnv1a_32(host.encode()) % partitions
+    return fnv1a_32(host.encode()) % partitions if partitions > 0 else 0
 
 
 FORMAT = 1

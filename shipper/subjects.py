@@ -137,13 +137,8 @@ def is_closed(subjects: Collection[str]) -> bool:
 
 
 def beat_subject(prefix: str, host: str) -> str:
-    """The subject of the heartbeats of `host`. The right to publish its lines, `<prefix>.*.<host>`, includes it."""
+    """Where `host` (`>`: each) sends heartbeats. The right to publish its lines, `<prefix>.*.<host>`, includes it."""
     return f"{prefix}.beat.{host}"
-
-
-def beat_subjects(prefix: str) -> str:
-    """Where all hosts do."""
-    return beat_subject(prefix, ">")
 
 
 def host_of_beat(subject: str) -> str:

@@ -10,7 +10,7 @@ from shipper.heartbeat import beats_config
 from shipper.jetstream.connection import ApiError, Connection
 from shipper.jetstream.direct_get import direct_batch, nanoseconds
 from shipper.model import Stored
-from shipper.subjects import beat_subject, beat_subjects, beats_stream
+from shipper.subjects import beat_subject, beats_stream
 
 BATCH = 500
 ANSWER_SECONDS = 5.0
@@ -57,7 +57,7 @@ class HeartbeatReader:
             self._next = 1
         beats: list[Stored] = []
         while True:
-            what = {"seq": self._next, "batch": BATCH, "next_by_subj": beat_subjects(self._prefix)}
+            what = {"seq": self._next, "batch": BATCH, "next_by_subj": beat_subject(self._prefix, ">")}
             more = await direct_batch(self._connection, self._stream, what, within=ANSWER_SECONDS)
             beats += more
             if more:

@@ -1,9 +1,4 @@
-"""What both ports have in common in memory: one session, ended by the first trouble, and the control messages.
-
-The reading port in memory.
-
-The publishing port in memory.
-"""
+"""The reading and the publishing port in memory: sessions that end at the first trouble."""
 
 import asyncio
 import contextlib

@@ -1,9 +1,4 @@
-"""A server in memory: streams, control messages, and the places where a test makes it fail.
-
-A stream in memory: messages with sequence and time, limits, one consumer, and what can happen to it.
-
-A clock that a test sets.
-"""
+"""A server in memory: streams, control messages, a clock that a test sets, and where a test makes it fail."""
 
 import asyncio
 import datetime as dt
