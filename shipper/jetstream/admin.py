@@ -94,13 +94,15 @@ class Admin:
         except StreamMissing:
             return None
 
-    async def create_consumer(self, stream: str, config: Mapping[str, Any]) -> Json:
+    async def create_consumer(self, stream: str, config: Mapping[str, Any], *, action: str = "create") -> Json:
         """Create a durable consumer; creating the same again changes nothing."""
-        return await self._put_consumer(stream, config, "create")
+        name = config["durable_name"]
+        body = {"stream_name": stream, "config": {**config, "name": name}, "action": action}
+        return await self._ask(f"CONSUMER.CREATE.{stream}.{name}", body)
 
     async def update_consumer(self, stream: str, config: Mapping[str, Any]) -> Json:
         """Give a durable consumer a new configuration."""
-        return await self._put_consumer(stream, config, "update")
+        return await self.create_consumer(stream, config, action="update")
 
     async def delete_consumer(self, stream: str, name: str) -> bool:
         """Delete a consumer and what it knows of acknowledgements; False when it was not there."""
@@ -140,11 +142,6 @@ class Admin:
         """Request that the leader of a stream, or of a consumer, steps down for `preferred`; an election follows."""
         what = f"CONSUMER.LEADER.STEPDOWN.{stream}.{consumer}" if consumer else f"STREAM.LEADER.STEPDOWN.{stream}"
         await self._ask(what, {"placement": {"preferred": preferred}})
-
-    async def _put_consumer(self, stream: str, config: Mapping[str, Any], action: str) -> Json:
-        name = config["durable_name"]
-        body = {"stream_name": stream, "config": {**config, "name": name}, "action": action}
-        return await self._ask(f"CONSUMER.CREATE.{stream}.{name}", body)
 
     async def _find(self, verb: str, body: Mapping[str, Any] | None = None) -> Json | None:
         """The answer; None: there is no such consumer or message. Raises `StreamMissing`."""

@@ -8,7 +8,7 @@ import random
 import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import nats
 import nats.errors
@@ -47,36 +47,27 @@ _OWN_INBOX = re.compile(r"^(_INBOX_.*?)\.[^.]{22}(\.\*)?$")
 """Another one in each session, so the right is one to all of them."""
 
 
-class _Refusal(NamedTuple):
-    """`mark` is what a trouble holds; `{}` in `why` is the file of NATS_CERTIFICATE."""
-
-    mark: str
-    why: str
-    hint: str
-
-
 _TLS = (
-    _Refusal("ALERT_CERTIFICATE_EXPIRED", "our certificate {} has expired", "put a new one there (NATS_CERTIFICATE)"),
-    _Refusal("ALERT_CERTIFICATE_REVOKED", "our certificate {} is revoked", "put a new one there (NATS_CERTIFICATE)"),
-    _Refusal(
+    ("ALERT_CERTIFICATE_EXPIRED", "our certificate {} has expired", "put a new one there (NATS_CERTIFICATE)"),
+    ("ALERT_CERTIFICATE_REVOKED", "our certificate {} is revoked", "put a new one there (NATS_CERTIFICATE)"),
+    (
         "ALERT_UNKNOWN_CA",
         "our certificate {} is not signed by an authority that the server knows",
         "set NATS_CERTIFICATE to one of the authority in the server's `ca_file`",
     ),
-    _Refusal(
+    (
         "ALERT_BAD_CERTIFICATE",
         "our certificate {} is not what the server wants",
         "set NATS_CERTIFICATE to one of the authority in the server's `ca_file`, made for clients",
     ),
-    _Refusal(
-        "ALERT_CERTIFICATE_REQUIRED", "the server wants a certificate of us", "set NATS_CERTIFICATE and NATS_KEY"
-    ),
-    _Refusal(
+    ("ALERT_CERTIFICATE_REQUIRED", "the server wants a certificate of us", "set NATS_CERTIFICATE and NATS_KEY"),
+    (
         "CERTIFICATE_VERIFY_FAILED",
         "we do not trust the server's certificate",
         "set NATS_CA to the authority that signed it, and NATS_URL to a name that it holds",
     ),
-)  # fmt: skip
+)
+"""What a trouble holds, why, and the next step; `{}` is the file of NATS_CERTIFICATE."""
 _HANDSHAKE, _EOF = "[SSL", "EOF"
 """How Python describes a failed TLS handshake, and one that the other side ended: that may be a server that stops."""
 _SILENT = "empty response from server when expecting INFO"
@@ -97,11 +88,9 @@ def refused_right(text: str) -> str:
 def unconnected(troubles: Sequence[str], settings: NatsSettings) -> ShipperError:
     """What to raise where no server would have us; `troubles` are theirs, one a server, with its address."""
     said = "; ".join(troubles)
-    for refusal in _TLS:
-        if refusal.mark in said:
-            return CertificateRefused(
-                f"no secure connection: {refusal.why.format(settings.certificate)} ({said})", hint=refusal.hint
-            )
+    for mark, why, hint in _TLS:
+        if mark in said:
+            return CertificateRefused(f"no secure connection: {why.format(settings.certificate)} ({said})", hint=hint)
     if NO_TLS in said:
         return InsecureConnection(
             f"no secure connection: the settings require TLS ({_required_by(settings)}), and {NO_TLS};"
