@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime as dt
+import functools
 import importlib.metadata
 import json
 import os
@@ -9,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -84,7 +85,10 @@ def run(request: Request, dates: Sequence[str]) -> Iterator[DayResult]:
                 yield DayResult(date, state, None)
                 continue
             if spark is None:
-                spark = stack.enter_context(_session(request, log, day, len(dates)))
+                imports = threading.Thread(target=lambda: [*map(importlib.import_module, _OF_A_DAY)], daemon=True)
+                imports.start()
+                size_bytes = len(dates) * _text_bytes([day])
+                spark = stack.enter_context(_session(request.master, log, size_bytes, writes_classes=True))
             facts = make(spark, request, day, began)
             yield DayResult(date, facts.completeness.state.value, facts)
 
@@ -93,13 +97,8 @@ def _day(archive: Location, date: str) -> Day:
     return inventory.with_duplicates(archive, inventory.read_day(archive, date))
 
 
-def _session(request: Request, log: Path, day: Day, days: int) -> "contextlib.AbstractContextManager[SparkSession]":
-    threading.Thread(target=lambda: [*map(importlib.import_module, _OF_A_DAY)], name="imports", daemon=True).start()
-    return _translated_session(request.master, log, days * _text_bytes([day]), writes_classes=True)
-
-
 @contextlib.contextmanager
-def _translated_session(
+def _session(
     master: str | None, log: Path, size_bytes: int | None, *, writes_classes: bool = False
 ) -> "Iterator[SparkSession]":
     """A session of which errors of Spark and Java become errors with a hint."""
@@ -139,32 +138,27 @@ def existing_state(out: Location, tables: Tables, day: Day) -> str | None:
 
 def make(spark: "SparkSession", request: Request, day: Day, began: float) -> "Facts":
     """Builds the day's tables and its report; `began` is the monotonic time at which the run started."""
-    tables = Tables(request.out)
-    with tables.dropped_if_interrupted(day.date):
-        return _make(spark, request, day, began, tables)
-
-
-def _make(spark: "SparkSession", request: Request, day: Day, began: float, tables: Tables) -> "Facts":
     from spark_analytics.build_tables import TableBuilder  # noqa: PLC0415 - see _OF_A_DAY
     from spark_analytics.report import build, load, publish  # noqa: PLC0415
 
-    started = dt.datetime.now(dt.UTC)
-    tables.begin(day.date)
-    builder = TableBuilder(spark, request.archive, tables, day, request.baseline_days)
-    with temporary_settings(spark, _REPORT_SETTINGS):
-        day_tables = builder.build()
-        day = builder.day
-        run_info = _run_info(spark, request, day, began)
-        evidence = load.evidence(day_tables, day, run_info, wanted_days=request.baseline_days)
-        facts = build.facts(evidence, top=request.top)
-        facts = build.with_lines(facts, builder.example_lines(build.rows_of(facts)))
-    builder.close()
-    status = facts.completeness.state.value
-    builder.write_run(started, time.monotonic() - began, status)
-    made = {"input_fingerprint": day.fingerprint, "started": started.isoformat(), "status": status}
-    with interrupts.uninterrupted():
-        tables.commit(day.date, made)
-        publish.publish(request.out, facts, evidence, rows=request.top, browse=request.browse)
+    started, tables = dt.datetime.now(dt.UTC), Tables(request.out)
+    with tables.dropped_if_interrupted(day.date):
+        tables.begin(day.date)
+        builder = TableBuilder(spark, request.archive, tables, day, request.baseline_days)
+        with temporary_settings(spark, _REPORT_SETTINGS):
+            day_tables = builder.build()
+            day = builder.day
+            run_info = _run_info(spark, request, day, began)
+            evidence = load.evidence(day_tables, day, run_info, wanted_days=request.baseline_days)
+            facts = build.facts(evidence, top=request.top)
+            facts = build.with_lines(facts, builder.example_lines(build.rows_of(facts)))
+        builder.close()
+        status = facts.completeness.state.value
+        builder.write_run(started, time.monotonic() - began, status)
+        made = {"input_fingerprint": day.fingerprint, "started": started.isoformat(), "status": status}
+        with interrupts.uninterrupted():
+            tables.commit(day.date, made)
+            publish.publish(request.out, facts, evidence, rows=request.top, browse=request.browse)
     return facts
 
 
@@ -173,7 +167,7 @@ def compact(archive: Location, out: Location, date: str, master: str | None) -> 
     from spark_analytics.query import raw_lines  # noqa: PLC0415
 
     day, log = inventory.read_day(archive, date), locations.log_of(out)
-    with locations.exclusive(out), _translated_session(master, log, _text_bytes([day])) as spark:
+    with locations.exclusive(out), _session(master, log, _text_bytes([day])) as spark:
         return raw_lines.compact(spark, archive, out, day)
 
 
@@ -183,11 +177,9 @@ def query(
     """Prints the rows of `sql` over the tables under `out` and the lines of `dates`."""
     from spark_analytics.query import sql as sql_query  # noqa: PLC0415
 
-    days = [inventory.read_day(archive, date) for date in dates] if archive else []
-    tables = Tables(out)
-    with _query_session(tables, days, master) as (spark, _):
-        answer = sql_query.run(spark, sql, tables, archive, days)
-        sql_query.show(answer, sql_query.Format(form))
+    with _query_session(archive, out, dates, master) as (spark, register, _):
+        register()
+        sql_query.show(spark.sql(sql), sql_query.Format(form))
 
 
 def shell(archive: Location | None, out: Location, dates: Sequence[str], form: str, master: str | None) -> None:
@@ -195,23 +187,22 @@ def shell(archive: Location | None, out: Location, dates: Sequence[str], form: s
     from spark_analytics.query import shell as query_shell  # noqa: PLC0415
     from spark_analytics.query import sql as sql_query  # noqa: PLC0415
 
-    days = [inventory.read_day(archive, date) for date in dates] if archive else []
-    tables = Tables(out)
-    with _query_session(tables, days, master) as (spark, log):
-
-        def register() -> None:
-            sql_query.register(spark, tables, archive, days)
-
+    with _query_session(archive, out, dates, master) as (spark, register, log):
         register()
-        query_shell.Shell(spark, tables, register, log, sql_query.Format(form)).run(sys.stdin)
+        query_shell.Shell(spark, Tables(out), register, log, sql_query.Format(form)).run(sys.stdin)
 
 
 @contextlib.contextmanager
-def _query_session(tables: Tables, days: Sequence[Day], master: str | None) -> "Iterator[tuple[SparkSession, Path]]":
-    """A session tuned to what the query may read, and its log."""
-    size_bytes = _query_bytes(tables, days)
-    with _log_of_query() as log, _translated_session(master, log, size_bytes) as spark:
-        yield spark, log
+def _query_session(
+    archive: Location | None, out: Location, dates: Sequence[str], master: str | None
+) -> "Iterator[tuple[SparkSession, Callable[[], None], Path]]":
+    """A session tuned to what the query may read, what makes its views, and its log."""
+    from spark_analytics.query import sql as sql_query  # noqa: PLC0415
+
+    days = [inventory.read_day(archive, date) for date in dates] if archive else []
+    tables = Tables(out)
+    with _log_of_query() as log, _session(master, log, _query_bytes(tables, days)) as spark:
+        yield spark, functools.partial(sql_query.register, spark, tables, archive, days), log
 
 
 @contextlib.contextmanager
@@ -219,21 +210,25 @@ def _log_of_query() -> Iterator[Path]:
     """A log file that is kept only if an error refers to it."""
     opened, name = tempfile.mkstemp(prefix="fshipper-query-", suffix=".log")
     os.close(opened)
-    log = Path(name)
+    log, is_needed = Path(name), False
     try:
         with interrupts.removed_at_end(log):
             yield log
     except ShipperError:
+        is_needed = True
         raise
-    except BaseException:
-        log.unlink(missing_ok=True)
-        raise
-    log.unlink(missing_ok=True)
+    finally:
+        if not is_needed:
+            log.unlink(missing_ok=True)
 
 
 def _run_info(spark: "SparkSession", request: Request, day: Day, began: float) -> "Run":
     from spark_analytics.report.inputs import Run  # noqa: PLC0415
 
+    try:
+        version = importlib.metadata.version("fshipper")
+    except importlib.metadata.PackageNotFoundError:  # run from a checkout or a zip
+        version = "unknown"
     return Run(
         archive=str(request.archive),
         out=str(request.out),
@@ -242,13 +237,6 @@ def _run_info(spark: "SparkSession", request: Request, day: Day, began: float) -
         spark_version=spark.version,
         master=str(spark.conf.get("spark.master")),
         manifests=day.manifests.names,
-        program_version=_version(),
+        program_version=version,
         input_fingerprint=day.fingerprint,
     )
-
-
-def _version() -> str:
-    try:
-        return importlib.metadata.version("fshipper")
-    except importlib.metadata.PackageNotFoundError:  # run from a checkout or a zip
-        return "unknown"

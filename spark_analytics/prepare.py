@@ -7,22 +7,17 @@ archive has the classes of later reports. Nothing of it is kept but the archive.
 import io
 import os
 import shutil
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from shipper.errors import Unavailable
-from spark_analytics.runtime import class_data_sharing, session, tuning
-from spark_analytics.runtime.class_data_sharing import SharedArchive
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import zstandard
 
 from shipper import layout, manifest
+from shipper.errors import Unavailable
 from shipper.layout import FileKey
+from spark_analytics.runtime import class_data_sharing, session, tuning
+from spark_analytics.runtime.class_data_sharing import SharedArchive
 
 NEEDED_BYTES = 400_000_000
 """Free bytes that are needed where the archive is written: it has some 190 MB, and two may exist for a moment."""
@@ -73,8 +68,11 @@ def _require_space(directory: Path) -> None:
 
 
 def _train(place: Path, archive: SharedArchive) -> None:
-    from spark_analytics import pipeline  # noqa: PLC0415 - needs pyspark
+    from spark_analytics import pipeline  # noqa: PLC0415 - need pyspark
+    from spark_analytics.archive import inventory  # noqa: PLC0415
+    from spark_analytics.query import sql  # noqa: PLC0415
     from spark_analytics.scan import run as scan  # noqa: PLC0415
+    from spark_analytics.tables.store import Tables  # noqa: PLC0415
 
     out = place / "report"
     out.mkdir()
@@ -88,17 +86,10 @@ def _train(place: Path, archive: SharedArchive) -> None:
             request = pipeline.Request(archive=place / "archive", out=out, top=20, master=None, force=True)
             for _ in pipeline.run(request, DATES):
                 pass
-            _query(spark, place / "archive", out)
-
-
-def _query(spark: "SparkSession", archive: Path, out: Path) -> None:
-    from spark_analytics.archive import inventory  # noqa: PLC0415 - need pyspark
-    from spark_analytics.query import sql  # noqa: PLC0415
-    from spark_analytics.tables.store import Tables  # noqa: PLC0415
-
-    days = [inventory.read_day(archive, date) for date in DATES]
-    for question in _QUERIES:
-        sql.show(sql.run(spark, question, Tables(out), archive, days), sql.Format.TABLE, io.StringIO())
+            days = [inventory.read_day(place / "archive", date) for date in DATES]
+            for question in _QUERIES:
+                answer = sql.run(spark, question, Tables(out), place / "archive", days)
+                sql.show(answer, sql.Format.TABLE, io.StringIO())
 
 
 # -- the days of the training run, with lines of every format ----------------------------------------------------------
@@ -143,7 +134,6 @@ _FILES = {
 """Templates of lines by log file: {d}ay, {h}our, {m}inute, {n}umber, a smaller one {x}, seconds since 1970 {e}."""
 
 _EPOCH = 1767571200
-_CODECS = ("zstd", "none")
 
 
 def write_days(directory: Path) -> None:
@@ -158,7 +148,7 @@ def write_days(directory: Path) -> None:
 
 def _sealed(directory: Path, date: str, number: int, file: str) -> manifest.Segment:
     content = "".join(f"{line}\n" for line in _lines(file, int(date[-2:]))).encode()
-    codec, host = _CODECS[number % 2], f"web{number % 3}"
+    codec, host = ("zstd", "none")[number % 2], f"web{number % 3}"
     stored = zstandard.compress(content) if codec == "zstd" else content
     key = FileKey(date, number % 2, host, file)
     path = layout.segment_path(key, 1 + number, codec)

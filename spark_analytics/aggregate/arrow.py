@@ -86,13 +86,14 @@ def read_groups(directory: Location) -> pa.Table | None:
     Raises:
         ShipperError: Spark wrote nothing there.
     """
-    if parquet.stored_bytes(directory) > MAX_BYTES:
+    if sum(size for _, size in locations.sizes(directory)) > MAX_BYTES:  # compressed
         return None
     parts = parquet.files(directory, repeated=REPEATED)
-    rows = sum(part.metadata.num_rows for part in parts)
-    if rows > max_groups() or parquet.unpacked_bytes(parts) > MAX_BYTES:
+    row_groups = [part.metadata.row_group(number) for part in parts for number in range(part.num_row_groups)]
+    rows, unpacked_bytes = (sum(getattr(one, of) for one in row_groups) for of in ("num_rows", "total_byte_size"))
+    if rows > max_groups() or unpacked_bytes > MAX_BYTES:
         return None
-    return parquet.concatenated(parts)
+    return pa.concat_tables([part.read() for part in parts]).unify_dictionaries().combine_chunks()
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,8 +128,27 @@ class SparkFileGroups:
 
     def first_rows(self, wanted: Collection[RowKey]) -> Mapping[RowKey, Sequence[LinePlace]]:
         """Places of lines of each of `wanted`."""
+        if not wanted:
+            return {}
+        blocks = self.groups.groupBy("segment", "block_start").agg(F.min("first_row").alias("block_row"))
+        row = (F.col("first_row") - F.col("block_row")).alias("row")
+        placed = (
+            self.groups.where(F.col("lines") > 0)
+            .join(F.broadcast(blocks), on=["segment", "block_start"], how="inner")
+            .withColumn("place", F.struct(row, "segment", "block_start"))
+        )
+        kinds = port.values_by_kind(wanted).items()
+        rows = functools.reduce(DataFrame.unionByName, (_rows_of(placed, kind, values) for kind, values in kinds))
+        order = Window.partitionBy("kind", "names").orderBy(F.desc("lines"), "place")
+        first = (
+            _summed(rows, ("kind", "names", "other"), ("lines",), [("place", "min")])
+            .withColumn("number", F.row_number().over(order))
+            .where(F.col("number") <= ROW_EXAMPLES)
+            .orderBy("kind", "names", "number")
+            .select("kind", "names", "place")
+        )
         found: dict[RowKey, list[LinePlace]] = {}
-        for kind, names, place in _first_rows(self.groups, wanted).collect() if wanted else ():
+        for kind, names, place in first.collect():
             if (key := RowKey(kind, tuple(names))) in wanted:
                 found.setdefault(key, []).append(LinePlace(*place))
         return found
@@ -228,27 +247,6 @@ def _hourly(groups: DataFrame, empty: DataFrame, day: dt.date) -> DataFrame:
 
 
 # -- example lines -----------------------------------------------------------------------------------------------------
-
-
-def _first_rows(groups: DataFrame, wanted: Collection[RowKey]) -> DataFrame:
-    """(kind, names, (row, segment, block_start)) of the example lines of `wanted`, and of more names."""
-    blocks = groups.groupBy("segment", "block_start").agg(F.min("first_row").alias("block_row"))
-    row = (F.col("first_row") - F.col("block_row")).alias("row")
-    placed = (
-        groups.where(F.col("lines") > 0)
-        .join(F.broadcast(blocks), on=["segment", "block_start"], how="inner")
-        .withColumn("place", F.struct(row, "segment", "block_start"))
-    )
-    kinds = port.values_by_kind(wanted).items()
-    rows = functools.reduce(DataFrame.unionByName, (_rows_of(placed, kind, values) for kind, values in kinds))
-    order = Window.partitionBy("kind", "names").orderBy(F.desc("lines"), "place")
-    return (
-        _summed(rows, ("kind", "names", "other"), ("lines",), [("place", "min")])
-        .withColumn("number", F.row_number().over(order))
-        .where(F.col("number") <= ROW_EXAMPLES)
-        .orderBy("kind", "names", "number")
-        .select("kind", "names", "place")
-    )
 
 
 def _rows_of(groups: DataFrame, kind: str, values: Mapping[str, Collection[str]]) -> DataFrame:

@@ -1,8 +1,6 @@
 """The lines of a day as rows, for questions that no table answers: `compact` and `query`."""
 
-import contextlib
 from collections.abc import Sequence
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -36,7 +34,7 @@ def compact(spark: SparkSession, archive: Location, out: Location, day: Day) -> 
     fresh = target.with_name(f".new-{day.date}")
     ordered = _with_position(spark, archive, day).hint("rebalance", "partition", "host").sortWithinPartitions(*POSITION)
     locations.remove(fresh)
-    with interrupts.removed_at_end(fresh) if isinstance(fresh, Path) else contextlib.nullcontext():
+    with interrupts.removed_at_end(fresh):
         ordered.drop("date", "uri", "block_start", "row").write.parquet(locations.target(fresh))
         locations.swap(fresh, target)
         locations.remove(fresh)

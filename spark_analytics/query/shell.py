@@ -13,7 +13,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TextIO
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from shipper.errors import ShipperError
 from spark_analytics.query import sql
@@ -62,12 +62,11 @@ def statements(lines: Iterable[str]) -> Iterator[str]:
         yield "\n".join(kept)
 
 
-def history_path(environment: dict[str, str]) -> Path | None:
+def _history_path() -> Path | None:
     """The file of earlier statements; None if this user has no home."""
-    if state := environment.get("XDG_STATE_HOME"):
-        return Path(state, "fshipper", "query_history")
-    home = environment.get("HOME")
-    return Path(home, ".local", "state", "fshipper", "query_history") if home else None
+    home = os.environ.get("HOME")
+    state = os.environ.get("XDG_STATE_HOME") or (home and f"{home}/.local/state")
+    return Path(state, "fshipper", "query_history") if state else None
 
 
 @dataclass(slots=True)
@@ -138,17 +137,17 @@ class Shell:
         if command == "\\d":
             self._print("\n".join(self._described(rest) if rest else self._listed()))
         elif command == "\\format":
-            self.form = _format(rest)
+            try:
+                self.form = Format(rest)
+            except ValueError:
+                raise ShipperError(f"{rest!r} is no format; give table, csv or json") from None
         elif command == "\\refresh":
             self.register()
         elif command.startswith("\\"):
             self._print(HELP)
         else:
-            self._show(self.spark.sql(statement))
-
-    def _show(self, answer: DataFrame) -> None:
-        sql.show(answer, self.form, self.out, cancelled=self._raise_if_cancelled)
-        self.out.flush()
+            sql.show(self.spark.sql(statement), self.form, self.out, cancelled=self._raise_if_cancelled)
+            self.out.flush()
 
     def _raise_if_cancelled(self) -> None:
         if self._cancelled.is_set():
@@ -167,11 +166,11 @@ class Shell:
     def _described(self, name: str) -> list[str]:
         found = []
         for one in self.spark.table(name).schema.fields:
+            about = f"{one.name:<20}{one.dataType.simpleString():<11}"
             with contextlib.suppress(KeyError):
                 unit, meaning, _ = dictionary.column(name, one.name)
-                found.append(f"{one.name:<20}{one.dataType.simpleString():<11}{unit:<17}{meaning}")
-                continue
-            found.append(f"{one.name:<20}{one.dataType.simpleString()}")
+                about += f"{unit:<17}{meaning}"
+            found.append(about.rstrip())
         return found
 
     def _print(self, text: str) -> None:
@@ -179,18 +178,11 @@ class Shell:
         self.out.flush()
 
 
-def _format(text: str) -> Format:
-    try:
-        return Format(text)
-    except ValueError:
-        raise ShipperError(f"{text!r} is no format; give table, csv or json") from None
-
-
 def _typed() -> Iterator[str]:
     """Lines that the user types, with editing and history. Ctrl-C clears the line, Ctrl-D ends."""
     import readline  # noqa: PLC0415 - changes the terminal
 
-    path = history_path(dict(os.environ))
+    path = _history_path()
     if path:
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -200,7 +192,8 @@ def _typed() -> Iterator[str]:
     try:
         while True:
             try:
-                line = _read(CONTINUED if continued else PROMPT)
+                with interrupts.interruptible():
+                    line = input(CONTINUED if continued else PROMPT)
             except EOFError:
                 sys.stdout.write("\n")
                 return
@@ -216,8 +209,3 @@ def _typed() -> Iterator[str]:
             with contextlib.suppress(OSError):
                 readline.write_history_file(path)
                 path.chmod(0o600)
-
-
-def _read(prompt: str) -> str:
-    with interrupts.interruptible():
-        return input(prompt)

@@ -42,14 +42,11 @@ def register(spark: SparkSession, tables: Tables, archive: Location | None, days
     """Views: every table by its name, with `date`; `lines` of `days` (`raw_lines.LINES`)."""
     for name, schema in schemas.TABLES.items():
         if tables.days(name):
-            _table(spark, tables, name, schema).createOrReplaceTempView(name)
+            with_date = T.StructType([*schema.fields, T.StructField("date", T.DateType())])
+            table = spark.read.schema(with_date).parquet(locations.for_spark(tables.root / name))
+            table.createOrReplaceTempView(name)
     if archive is not None:
         raw_lines.lines(spark, archive, days).createOrReplaceTempView("lines")
-
-
-def _table(spark: SparkSession, tables: Tables, name: str, schema: T.StructType) -> DataFrame:
-    with_date = T.StructType([*schema.fields, T.StructField("date", T.DateType())])
-    return spark.read.schema(with_date).parquet(locations.for_spark(tables.root / name))
 
 
 def show(
@@ -62,7 +59,10 @@ def show(
     stream = stream or sys.stdout
     names, rows = answer.columns, _until(cancelled, _in_utc(answer).toLocalIterator())
     if form is Format.TABLE:
-        _tabled(names, rows, stream)
+        table = Table(*names)
+        for row in rows:
+            table.add_row(*map(_cell, row))
+        Console(file=stream, markup=False, highlight=False).print(table)
     elif form is Format.CSV:
         writer = csv.writer(stream)
         writer.writerow(names)
@@ -87,13 +87,6 @@ def _in_utc(answer: DataFrame) -> DataFrame:
         for name, field in zip(names, answer.schema, strict=True)
     ]
     return answer.toDF(*names).select(*shown)
-
-
-def _tabled(names: Sequence[str], rows: Iterable[Row], stream: TextIO) -> None:
-    table = Table(*names)
-    for row in rows:
-        table.add_row(*(_cell(value) for value in row))
-    Console(file=stream, markup=False, highlight=False).print(table)
 
 
 def _plain(value: object) -> object:

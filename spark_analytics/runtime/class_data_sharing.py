@@ -36,8 +36,12 @@ class SharedArchive:
     def is_valid(self) -> bool:
         """Whether the archive exists with the size and time of the verified one."""
         with contextlib.suppress(OSError, ValueError):
-            return bool(json.loads(_note_path(self.path).read_bytes()) == _size_and_time(self.path))
+            return bool(json.loads(self._note.read_bytes()) == _size_and_time(self.path))
         return False
+
+    @property
+    def _note(self) -> Path:
+        return self.path.with_suffix(_NOTED)
 
     def options(self) -> list[str]:
         """Options of Java to use the archive."""
@@ -66,21 +70,20 @@ class SharedArchive:
     def _take(self, fresh: Path) -> None:
         try:
             verify = [f"-XX:SharedArchiveFile={fresh}", "-Xshare:auto", "-XX:+VerifySharedSpaces", "-version"]
+            none = subprocess.DEVNULL
             subprocess.run(
-                [self.java, *verify],
-                check=True,
-                timeout=_VERIFY_SECONDS,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                [self.java, *verify], check=True, timeout=_VERIFY_SECONDS, stdin=none, stdout=none, stderr=none
             )
             with fresh.open("rb") as file:
                 os.fsync(file.fileno())
                 os.fchmod(file.fileno(), 0o644)  # Java of another user maps it
             os.utime(fresh, (int(fresh.stat().st_mtime),) * 2)  # container images keep whole seconds
-            _note_path(self.path).unlink(missing_ok=True)
+            self._note.unlink(missing_ok=True)
             fresh.replace(self.path)
-            _note(self.path)
+            scratch = self.path.with_suffix(".noted")
+            scratch.write_text(json.dumps(_size_and_time(self.path)), encoding="utf-8")
+            scratch.chmod(0o644)
+            scratch.replace(self._note)
         finally:
             fresh.unlink(missing_ok=True)
 
@@ -104,7 +107,9 @@ def archive_to_prepare(java: Path, spark_version: str, environment: Mapping[str,
         OSError: there is no such directory, or no such Java.
     """
     for one in _candidates(java, spark_version, environment):
-        if one.is_valid or _is_writable(one.path.parent):
+        parents = (one.path.parent, *one.path.parent.parents)
+        there = next((path for path in parents if path.exists()), one.path.parent)
+        if one.is_valid or (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
             return one
     raise PermissionError("neither the installation nor SHIPPER_STATE nor the cache can be written")
 
@@ -112,16 +117,13 @@ def archive_to_prepare(java: Path, spark_version: str, environment: Mapping[str,
 def _candidates(java: Path, spark_version: str, environment: Mapping[str, str]) -> list[SharedArchive]:
     real = java.resolve()
     about, version = real.stat(), _version(real)
-    key_text = f"{real} {about.st_size} {about.st_mtime_ns} {version} {_spark_home(environment)}"
+    # Java uses an archive only for the class path that it was written with, so the directory of Spark's jars counts
+    spec = importlib.util.find_spec("pyspark")
+    spark = environment.get("SPARK_HOME") or str(Path(spec.origin).parent if spec and spec.origin else "")
+    key_text = f"{real} {about.st_size} {about.st_mtime_ns} {version} {spark}"
     key = hashlib.sha256(key_text.encode()).hexdigest()[:8]
     name = f"report-java{version or 'x'}-spark{spark_version}-{key}.jsa"
     return [SharedArchive(java, directory / "java" / name) for directory in _directories(environment)]
-
-
-def _spark_home(environment: Mapping[str, str]) -> str:
-    """Where Spark's jars are: Java uses an archive only for the class path that it was written with."""
-    spec = importlib.util.find_spec("pyspark")
-    return environment.get("SPARK_HOME") or str(Path(spec.origin).parent if spec and spec.origin else "")
 
 
 def _directories(environment: Mapping[str, str]) -> list[Path]:
@@ -134,12 +136,6 @@ def _directories(environment: Mapping[str, str]) -> list[Path]:
     elif home := environment.get("HOME"):
         found.append(Path(home, ".cache", "fshipper"))
     return found
-
-
-def _is_writable(directory: Path) -> bool:
-    """Whether this user may create files in `directory`, or create it."""
-    there = next((path for path in (directory, *directory.parents) if path.exists()), directory)
-    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
 
 
 def _version(java: Path) -> str:
@@ -162,17 +158,6 @@ def _exclusive(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _note_path(path: Path) -> Path:
-    return path.with_suffix(_NOTED)
-
-
 def _size_and_time(path: Path) -> dict[str, int]:
     about = path.stat()
     return {"size": about.st_size, "mtime_ns": about.st_mtime_ns}
-
-
-def _note(path: Path) -> None:
-    scratch = path.with_suffix(".noted")
-    scratch.write_text(json.dumps(_size_and_time(path)), encoding="utf-8")
-    scratch.chmod(0o644)
-    scratch.replace(_note_path(path))

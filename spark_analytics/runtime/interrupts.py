@@ -40,9 +40,10 @@ _MARK = b"\0"
 
 
 class _Ending:
-    """What is needed to end this process; one for each `ending`."""
+    """What is needed to end this process. Outside `ending` nothing of it has an effect."""
 
     def __init__(self) -> None:
+        self._is_active = False
         self._asked = False
         self._in_section = False
         self._outside_section = threading.Event()
@@ -52,16 +53,45 @@ class _Ending:
         self._instead: Callable[[], bool] | None = None
         self._raises = False
         self._settled = threading.Event()
-        self._not_mine = frozenset(_children())  # of the shell that became this process by exec
-        self._received, self._written = socket.socketpair()
+        self._not_mine: frozenset[int] = frozenset()
+        self._written: socket.socket | None = None
+
+    def is_active(self) -> bool:
+        """Whether signals end this process as described above, so that other handlers must not be installed."""
+        return self._is_active
+
+    @contextlib.contextmanager
+    def ending(self) -> Iterator[None]:
+        """Until the block ends, SIGINT, SIGTERM and SIGHUP (unless ignored, as by nohup) end the process as above.
+
+        Outside the main thread, and inside another such block, nothing changes.
+        """
+        if self._is_active or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None, use_errno=True).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self._is_active = True
+        children = (pid for pid, parent in _parents().items() if parent == os.getpid())
+        self._not_mine = frozenset(children)  # of the shell that became this process by exec
+        received, self._written = socket.socketpair()
         self._written.setblocking(False)
-        threading.Thread(target=self._run, name="ending", daemon=True).start()
+        threading.Thread(target=self._run, args=(received,), name="ending", daemon=True).start()
+        # the interpreter writes the number of each signal there as soon as it is delivered
+        wakeup = signal.set_wakeup_fd(self._written.fileno(), warn_on_full_buffer=False)
+        numbers = [n for n in _ENDED_BY if n != signal.SIGHUP or signal.getsignal(n) is not signal.SIG_IGN]
+        before = {number: signal.signal(number, self._handle) for number in numbers}
+        before[_WAKE] = signal.signal(_WAKE, lambda *_: None)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(wakeup)
+            self._is_active = False
+            self._written.close()  # the thread ends
 
-    def wakeup_fd(self) -> int:
-        """Where the interpreter writes the number of each signal as soon as it is delivered."""
-        return self._written.fileno()
-
-    def handle(self, number: int, _frame: FrameType | None) -> None:
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
         """The handler, in the main thread. Outside an `uninterrupted` section that thread does nothing more."""
         if number == signal.SIGINT and self._instead:
             if self._raises:
@@ -73,6 +103,7 @@ class _Ending:
 
     @contextlib.contextmanager
     def uninterrupted(self) -> Iterator[None]:
+        """A section of the main thread, normally some ms, that a signal does not cut: the process ends after it."""
         self._outside_section.clear()  # first: a signal in between only costs the time that it waits for this section
         self._in_section = True
         try:
@@ -84,7 +115,8 @@ class _Ending:
                 _park()
 
     @contextlib.contextmanager
-    def instead(self, call: Callable[[], bool]) -> Iterator[None]:
+    def on_interrupt(self, call: Callable[[], bool]) -> Iterator[None]:
+        """Within the block SIGINT does not end the process: another thread runs `call`, which returns if it acted."""
         self._instead = call
         try:
             yield
@@ -92,7 +124,8 @@ class _Ending:
             self._instead = None
 
     @contextlib.contextmanager
-    def raising(self) -> Iterator[None]:
+    def interruptible(self) -> Iterator[None]:
+        """Within the block, and within `on_interrupt`, SIGINT raises KeyboardInterrupt in the main thread."""
         self._raises = True
         try:
             yield
@@ -101,29 +134,40 @@ class _Ending:
             self._settle()
 
     def _settle(self) -> None:
-        """Wait until the thread has taken all signals before this: `instead` must not meet them in what follows."""
+        """Wait until the thread has taken all signals before this: `_instead` must not meet them in what follows."""
         self._settled.clear()
         with contextlib.suppress(BlockingIOError):
-            self._written.send(_MARK)
-            self._settled.wait(CALL_SECONDS)
+            if self._is_active and self._written:
+                self._written.send(_MARK)
+                self._settled.wait(CALL_SECONDS)
 
     @contextlib.contextmanager
-    def calling(self, call: Callable[[], object]) -> Iterator[None]:
+    def called_at_end(self, call: Callable[[], object]) -> Iterator[None]:
+        """If a signal ends the process within the block, `call` runs first, in another thread; Java still answers."""
         with _listed(self._calls, call):
             yield
 
     @contextlib.contextmanager
-    def removing(self, remove: Callable[[], object]) -> Iterator[None]:
+    def removed_at_end(self, path: object, *, unless: Callable[[], bool] = lambda: False) -> Iterator[None]:
+        """If a signal ends the process within the block, a file or directory is removed last, if not `unless`.
+
+        A `path` on a store is left to the next run.
+        """
+
+        def remove() -> None:
+            if not isinstance(path, Path) or unless():
+                return
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
         with _listed(self._removals, remove):
             yield
 
-    def close(self) -> None:
-        """The thread ends; no signal is awaited any more."""
-        self._written.close()
-
-    def _run(self) -> None:
-        with self._received:
-            while numbers := self._received.recv(1):
+    def _run(self, received: socket.socket) -> None:
+        with received:
+            while numbers := received.recv(1):
                 if numbers == _MARK:
                     self._settled.set()
                 elif numbers[0] == signal.SIGINT and self._instead:
@@ -141,7 +185,8 @@ class _Ending:
     def _end(self, number: int) -> None:
         self._outside_section.wait(UNINTERRUPTED_SECONDS)
         _call_all(self._calls, CALL_SECONDS)
-        _silence()  # other threads may complain that Java is gone
+        with contextlib.suppress(OSError):  # other threads may complain that Java is gone
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         kill_descendants(KILL_SECONDS, but=self._not_mine)
         _call_all(self._removals, REMOVE_SECONDS)
         if number == signal.SIGINT:
@@ -167,92 +212,6 @@ def _call_all(calls: list[Callable[[], object]], seconds: float) -> None:
     caller = threading.Thread(target=each, daemon=True)
     caller.start()
     caller.join(seconds)
-
-
-def _silence() -> None:
-    with contextlib.suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
-
-
-_ending: _Ending | None = None
-
-
-@contextlib.contextmanager
-def ending() -> Iterator[None]:
-    """Until the block ends, SIGINT, SIGTERM and SIGHUP (unless ignored, as by nohup) end the process as above.
-
-    Outside the main thread, and inside another such block, nothing changes.
-    """
-    global _ending  # noqa: PLW0603 - signal handlers are the process's
-    if _ending is not None or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    _become_subreaper()
-    made = _ending = _Ending()
-    wakeup = signal.set_wakeup_fd(made.wakeup_fd(), warn_on_full_buffer=False)
-    numbers = [n for n in _ENDED_BY if n != signal.SIGHUP or signal.getsignal(n) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, made.handle) for number in numbers}
-    before[_WAKE] = signal.signal(_WAKE, lambda *_: None)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        signal.set_wakeup_fd(wakeup)
-        _ending = None
-        made.close()
-
-
-@contextlib.contextmanager
-def uninterrupted() -> Iterator[None]:
-    """A section of the main thread, normally some ms, that a signal does not cut: the process ends after it."""
-    with _ending.uninterrupted() if _ending else contextlib.nullcontext():
-        yield
-
-
-@contextlib.contextmanager
-def on_interrupt(call: Callable[[], bool]) -> Iterator[None]:
-    """Within the block SIGINT does not end the process: another thread runs `call`, which returns whether it acted."""
-    with _ending.instead(call) if _ending else contextlib.nullcontext():
-        yield
-
-
-@contextlib.contextmanager
-def interruptible() -> Iterator[None]:
-    """Within the block, and within `on_interrupt`, SIGINT raises KeyboardInterrupt in the main thread."""
-    with _ending.raising() if _ending else contextlib.nullcontext():
-        yield
-
-
-@contextlib.contextmanager
-def called_at_end(call: Callable[[], object]) -> Iterator[None]:
-    """If a signal ends the process within the block, `call` runs first, in another thread; Java still answers it."""
-    with _ending.calling(call) if _ending else contextlib.nullcontext():
-        yield
-
-
-@contextlib.contextmanager
-def removed_at_end(path: Path, *, unless: Callable[[], bool] = lambda: False) -> Iterator[None]:
-    """If a signal ends the process within the block, the file or directory `path` is removed last, if not `unless`."""
-
-    def remove() -> None:
-        if not unless():
-            _remove(path)
-
-    with _ending.removing(remove) if _ending else contextlib.nullcontext():
-        yield
-
-
-def is_active() -> bool:
-    """Whether signals end this process as described above, so that other handlers must not be installed."""
-    return _ending is not None
 
 
 def kill_descendants(seconds: float, *, but: Collection[int] = ()) -> None:
@@ -284,10 +243,6 @@ def _descendants(but: Collection[int]) -> list[int]:
     return found[1:]
 
 
-def _children() -> list[int]:
-    return [pid for pid, parent in _parents().items() if parent == os.getpid()]
-
-
 def _parents() -> dict[int, int]:
     """The parent of each process of this machine."""
     found = {}
@@ -297,11 +252,6 @@ def _parents() -> dict[int, int]:
                 status = Path(entry.path, "stat").read_bytes()
                 found[int(entry.name)] = int(status[status.rindex(b")") + 2 :].split()[1])
     return found
-
-
-def _become_subreaper() -> None:
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None, use_errno=True).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _park() -> None:
@@ -318,3 +268,10 @@ def _die_by(number: int) -> None:
         os.kill(os.getpid(), number)
         time.sleep(0.2)
     os._exit(128 + number)
+
+
+_OF_PROCESS = _Ending()  # signal handlers are the process's
+ending, is_active = _OF_PROCESS.ending, _OF_PROCESS.is_active
+uninterrupted, interruptible = _OF_PROCESS.uninterrupted, _OF_PROCESS.interruptible
+on_interrupt = _OF_PROCESS.on_interrupt
+called_at_end, removed_at_end = _OF_PROCESS.called_at_end, _OF_PROCESS.removed_at_end

@@ -36,11 +36,10 @@ def is_responding() -> bool:
     process = getattr(gateway, "proc", None)  # None if another process started Java
     if process is not None and process.poll() is not None:
         return False
-    try:
+    with contextlib.suppress(Py4JError, OSError, EOFError):
         gateway.jvm.java.lang.System.nanoTime()
-    except (Py4JError, OSError, EOFError):
-        return False
-    return True
+        return True
+    return False
 
 
 def shut_down() -> None:

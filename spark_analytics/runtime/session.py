@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,13 +72,19 @@ def open_session(
         Unavailable: pyspark or Java is not installed, or Spark does not start.
     """
     java = require_runtime()
-    if running := _running():
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    if running := SparkSession.getActiveSession():
         yield running
         return
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     with scratch_directory() as place:
-        settings = {**SETTINGS, "spark.sql.warehouse.dir": f"{place}/warehouse", **_discovery()}
-        if submitted:
+        settings = {
+            **SETTINGS,
+            "spark.sql.warehouse.dir": f"{place}/warehouse",
+            # lists directories in few tasks: the default of one for each takes 20 s for 5,000 hosts instead of 2 s
+            "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(2 * (os.cpu_count() or 4)),
+        }
+        if "PYSPARK_GATEWAY_PORT" in os.environ:
             opened = _opened(settings, log, submitted=True)
         else:
             settings |= _local(master or "local[*]", place, log, size_bytes)
@@ -92,36 +98,38 @@ def open_session(
 
 @contextlib.contextmanager
 def _opened(settings: dict[str, str], log: Path, *, submitted: bool) -> "Iterator[SparkSession]":
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped] # noqa: PLC0415
+
     spark = _started(settings, log, submitted=submitted)
     try:
         yield spark
     finally:
-        _stop(spark)
-
-
-def _stop(spark: "SparkSession") -> None:
-    """Stops Spark, unless Java has ended: then its caller already got an error."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped] # noqa: PLC0415
-
-    if jvm.is_stopped():
-        return
-    try:
-        spark.stop()
-    except (Py4JError, ConnectionError):
-        if jvm.is_responding():
-            raise
+        try:
+            if not jvm.is_stopped():
+                spark.stop()
+        except (Py4JError, ConnectionError):  # if Java has ended, the caller already got an error
+            if jvm.is_responding():
+                raise
 
 
 @contextlib.contextmanager
 def _opened_with_classes(
     settings: dict[str, str], log: Path, known: SharedArchive | None, *, makes: bool
 ) -> "Iterator[SparkSession]":
-    """A session whose Java starts with the class data archive, or writes it at its end."""
+    """A session whose Java starts with the class data archive, or writes it at its end; without it if that fails."""
     with contextlib.ExitStack() as stack:
         there = known is not None and known.is_valid
         made = stack.enter_context(known.create()) if known and makes and not there else []
         options = known.options() if known and there else made
-        with _opened_with_fallback(settings, log, options) as spark:
+        java_options = "spark.driver.extraJavaOptions"
+        quoted = " ".join([settings[java_options], *(f'"{option}"' for option in options)])
+        with contextlib.ExitStack() as opened:
+            try:
+                spark = opened.enter_context(_opened(settings | {java_options: quoted}, log, submitted=False))
+            except ShipperError:
+                if not options:
+                    raise
+                spark = opened.enter_context(_opened(settings, log, submitted=False))
             yield spark
             if interrupts.is_active() and not made and settings["spark.master"].startswith("local"):
                 jvm.kill()  # stopping Spark takes a second
@@ -129,19 +137,6 @@ def _opened_with_classes(
             jvm.shut_down()
         elif interrupts.is_active():  # else Java ends a moment after this process
             jvm.kill()
-
-
-@contextlib.contextmanager
-def _opened_with_fallback(settings: dict[str, str], log: Path, options: Sequence[str]) -> "Iterator[SparkSession]":
-    """A session with more options for Java, or without them if Java does not start with them."""
-    with contextlib.ExitStack() as stack:
-        try:
-            spark = stack.enter_context(_opened(_with_java(settings, options), log, submitted=False))
-        except ShipperError:
-            if not options:
-                raise
-            spark = stack.enter_context(_opened(settings, log, submitted=False))
-        yield spark
 
 
 def known_classes(java: Path) -> SharedArchive | None:
@@ -152,17 +147,6 @@ def known_classes(java: Path) -> SharedArchive | None:
         return class_data_sharing.archive_for(java, pyspark.__version__, os.environ)
     except OSError:
         return None
-
-
-def _with_java(settings: dict[str, str], options: Sequence[str]) -> dict[str, str]:
-    name = "spark.driver.extraJavaOptions"
-    return settings | {name: " ".join([settings[name], *(f'"{option}"' for option in options)])}
-
-
-def _running() -> "SparkSession | None":
-    from pyspark.sql import SparkSession  # noqa: PLC0415
-
-    return SparkSession.getActiveSession()
 
 
 def require_runtime() -> Path:
@@ -185,12 +169,6 @@ def require_runtime() -> Path:
     return java
 
 
-def _discovery() -> dict[str, str]:
-    """Lists directories in few tasks. The default of one task for each takes 20 s for 5,000 hosts instead of 2 s."""
-    tasks = str(2 * (os.cpu_count() or 4))
-    return {"spark.sql.sources.parallelPartitionDiscovery.parallelism": tasks}
-
-
 def _local(master: str, place: Path, log: Path, size_bytes: int | None) -> dict[str, str]:
     alone = master.startswith("local")
     pace, more = tuning.java_and_spark_options(size_bytes) if alone else ((), {})
@@ -204,26 +182,24 @@ def _local(master: str, place: Path, log: Path, size_bytes: int | None) -> dict[
         "spark.driver.extraJavaOptions": java_options,
     }
     if alone:
+        mask = os.umask(0o077)
+        os.umask(mask)
         settings |= LOCAL_SETTINGS | {"spark.local.dir": f"{place}/local"} | more
-        settings["spark.hadoop.fs.permissions.umask-mode"] = f"{_umask():03o}"  # the default of Java is 022
+        settings["spark.hadoop.fs.permissions.umask-mode"] = f"{mask:03o}"  # the default of Java is 022
     return settings
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def _started(settings: dict[str, str], log: Path, *, submitted: bool) -> "SparkSession":
     from pyspark.errors import PySparkException  # noqa: PLC0415
+    from pyspark.logger import PySparkLogger  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     builder = SparkSession.builder.appName("fshipper report")
     for name, value in settings.items():
         builder = builder.config(name, value)
     _use_utf8()
-    _silence_pyspark()
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True  # hundreds of lines of Java for errors that are raised as well
     jvm.silence_py4j()
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", _LAUNCHER_JAVA)
     try:
@@ -240,14 +216,6 @@ def _started(settings: dict[str, str], log: Path, *, submitted: bool) -> "SparkS
         if type(error).__module__.startswith("py4j"):
             raise ShipperError("Spark does not start", hint=f"see {log}, and check --master") from error
         raise
-
-
-def _silence_pyspark() -> None:
-    """Stops pyspark from logging errors of SQL with hundreds of lines of Java: they are raised as well."""
-    from pyspark.logger import PySparkLogger  # noqa: PLC0415
-
-    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        PySparkLogger.getLogger(name).disabled = True
 
 
 def _with_cached_lookups(spark: "SparkSession") -> "SparkSession":

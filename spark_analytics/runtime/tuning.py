@@ -96,20 +96,15 @@ _KIB, _FIELDS = 1024, 3
 
 def available_bytes(root: Path = Path("/")) -> int:
     """Bytes that this process may use, by the machine and by its control groups; `root` has `proc` and `sys`."""
-    left = [_of_machine(root)]
+    left = [DEFAULT_AVAILABLE_BYTES]
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        left = [_numbers((root / "proc/meminfo").read_text())["MemAvailable:"] * _KIB]
     for directory, names in _groups(root):
         with contextlib.suppress(OSError, ValueError, KeyError):
             most, used, cached = names
             goes = _numbers((directory / "memory.stat").read_text())[cached]  # freed when memory is short
             left.append(int((directory / most).read_text()) - int((directory / used).read_text()) + goes)
     return max(0, min(left))
-
-
-def _of_machine(root: Path) -> int:
-    try:
-        return _numbers((root / "proc/meminfo").read_text())["MemAvailable:"] * _KIB
-    except (OSError, ValueError, KeyError):
-        return DEFAULT_AVAILABLE_BYTES
 
 
 def _groups(root: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:

@@ -65,7 +65,7 @@ def blocks(path: Location, codec: str) -> Iterator[bytes]:
     """The text of a segment in blocks; of a damaged one up to the damage."""
     with (
         contextlib.suppress(OSError, EOFError, zlib.error, zstandard.ZstdError),
-        locations.open_binary(path) as stored,
+        path.open("rb") as stored,
         unpacked(stored, codec) as stream,
     ):
         while block := stream.read(HEAD_BYTES):

@@ -9,11 +9,12 @@ import errno
 import functools
 import importlib.resources
 import io
+import re
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -43,8 +44,13 @@ class Renaming(enum.Enum):
 
 AT_ONCE_SCHEMES = frozenset({"file", "hdfs", "webhdfs", "swebhdfs"})
 
-_MISSING = ("java.io.FileNotFoundException", "java.nio.file.NoSuchFileException")
-_DENIED = ("org.apache.hadoop.security.AccessControlException", "java.nio.file.AccessDeniedException")
+_NUMBERS = {
+    "java.io.FileNotFoundException": errno.ENOENT,
+    "java.nio.file.NoSuchFileException": errno.ENOENT,
+    "org.apache.hadoop.security.AccessControlException": errno.EACCES,
+    "java.nio.file.AccessDeniedException": errno.EACCES,
+}
+"""The number of the error that `pathlib` raises instead of an exception of Java."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +115,7 @@ class RemotePath:
 
     def glob(self, pattern: str) -> Iterator[Self]:
         """The paths below it that match the pattern, which may have `*` and `[0-9]`."""
-        whole = self.store.path(f"{_escaped(self.text)}/{pattern}")
+        whole = self.store.path(re.sub(r"[{}\[\]*?\\]", r"\\\g<0>", self.text) + f"/{pattern}")
         with _errors(self):
             for status in self.store.files.globStatus(whole) or ():
                 yield type(self)(str(status.getPath().toString()), self.store)
@@ -121,7 +127,7 @@ class RemotePath:
 
     # -- files ---------------------------------------------------------------------------------------------------------
 
-    def open(self) -> io.BufferedReader:
+    def open(self, _mode: Literal["rb"] = "rb") -> io.BufferedReader:
         """The file's bytes as a stream."""
         with _errors(self):
             return io.BufferedReader(_Stream(self, self.store.files.open(self._java)), STREAM_BYTES)
@@ -166,7 +172,33 @@ class RemotePath:
                 files, self._java, files, other._java, False, True, self.store.settings
             )  # fmt: skip
 
+    def write_atomically(self, content: bytes) -> None:
+        """Writes the file so that a reader sees the old one, none, or the new one, never a part of one."""
+        if self.store.renaming is Renaming.BY_COPY:  # such a store shows only complete files
+            self.write_bytes(content)
+            return
+        scratch = self.with_name(f".{self.name}.new")
+        scratch.write_bytes(content)
+        self.remove()
+        scratch.move_to(self)
+
     # -- many files ----------------------------------------------------------------------------------------------------
+
+    def swap(self, target: Self) -> None:
+        """Replaces the directory `target` by this: with two renames, or file by file where the store cannot rename.
+
+        File by file, those whose names begin with `_` are removed first and copied last: while one exists, so do all
+        others. Copied files stay in this directory, so that the replacement can be repeated after a kill.
+        """
+        if self.store.renaming is Renaming.AT_ONCE:
+            if target.exists():
+                target.move_to(self.with_name(f".old-{self.name}"))
+            self.move_to(target)
+            return
+        for path, _ in sorted(target.sizes(), key=lambda file: not _is_marker(file[0])):
+            (target / path).remove()
+        for path, _ in sorted(self.sizes(), key=lambda file: _is_marker(file[0])):
+            (self / path).copy_to(target / path)
 
     def sizes(self) -> Iterator[tuple[str, int]]:
         """Relative path and bytes of each file below; none if the directory does not exist."""
@@ -190,6 +222,10 @@ class RemotePath:
     @property
     def _java(self) -> Any:
         return self.store.path(self.text)
+
+
+def _is_marker(path: str) -> bool:
+    return path.rpartition("/")[2].startswith("_")
 
 
 class _Stream(io.RawIOBase):
@@ -219,38 +255,6 @@ class _Stream(io.RawIOBase):
         super().close()
 
 
-def write_atomically(path: RemotePath, content: bytes) -> None:
-    """Writes the file so that a reader sees the old one, none, or the new one, never a part of one."""
-    if path.store.renaming is Renaming.BY_COPY:  # such a store shows only complete files
-        path.write_bytes(content)
-        return
-    scratch = path.with_name(f".{path.name}.new")
-    scratch.write_bytes(content)
-    path.remove()
-    scratch.move_to(path)
-
-
-def swap(fresh: RemotePath, target: RemotePath) -> None:
-    """Replaces the directory `target` by `fresh`: with two renames, or file by file where the store cannot rename.
-
-    File by file, those whose names begin with `_` are removed first and copied last: while one exists, so do all
-    others. Copied files stay in `fresh`, so that the replacement can be repeated after a kill.
-    """
-    if fresh.store.renaming is Renaming.AT_ONCE:
-        if target.exists():
-            target.move_to(fresh.with_name(f".old-{fresh.name}"))
-        fresh.move_to(target)
-        return
-    for path in sorted(_within(target), key=lambda path: not path.name.startswith("_")):
-        path.remove()
-    for path in sorted(_within(fresh), key=lambda path: path.name.startswith("_")):
-        path.copy_to(target / path.text.removeprefix(f"{fresh.text}/"))
-
-
-def _within(directory: RemotePath) -> list[RemotePath]:
-    return [directory / path for path, _ in directory.sizes()]
-
-
 def remote_path(spark: SparkSession, uri: str, log: Path) -> RemotePath:
     """The path that `uri` names.
 
@@ -265,7 +269,11 @@ def remote_path(spark: SparkSession, uri: str, log: Path) -> RemotePath:
         root = files.makeQualified(root)
         renaming = Renaming.AT_ONCE if _scheme(files, root) in AT_ONCE_SCHEMES else Renaming.BY_COPY
     except (Py4JJavaError, PySparkException) as error:
-        raise _unreachable(uri, error) from None
+        said = str(getattr(error, "java_exception", None) or error).strip().splitlines()
+        raise ConfigError(
+            f"Spark cannot reach {uri}: {said[0][:300] if said else error!r}",
+            hint="give Spark the file system's jars and keys (spark-defaults.conf, or spark-submit --packages)",
+        ) from None
     return RemotePath(str(root.toString()).rstrip("/"), Store(java, files, settings, _compiled(java), renaming, log))
 
 
@@ -274,14 +282,6 @@ def _scheme(files: Any, path: Any) -> str:
     while path.getParent() is not None and not files.exists(path):
         path = path.getParent()
     return str(files.resolvePath(path).toUri().getScheme())
-
-
-def _unreachable(uri: str, error: Exception) -> ConfigError:
-    said = str(getattr(error, "java_exception", None) or error).strip().splitlines()
-    return ConfigError(
-        f"Spark cannot reach {uri}: {said[0][:300] if said else error!r}",
-        hint="give Spark the file system's jars and keys (spark-defaults.conf, or spark-submit --packages)",
-    )
 
 
 @functools.cache
@@ -301,14 +301,5 @@ def _errors(path: RemotePath) -> Iterator[None]:
     except Py4JJavaError as error:
         java = error.java_exception
         kind, said = str(java.getClass().getName()), str(java.getMessage())
-        if kind in _MISSING:
-            raise FileNotFoundError(errno.ENOENT, said, str(path)) from None
-        if kind in _DENIED:
-            raise PermissionError(errno.EACCES, said, str(path)) from None
-        if kind.endswith("FileAlreadyExistsException"):
-            raise FileExistsError(errno.EEXIST, said, str(path)) from None
-        raise OSError(errno.EIO, f"{kind}: {said}", str(path)) from None
-
-
-def _escaped(text: str) -> str:
-    return "".join(f"\\{char}" if char in r"{}[]*?\\" else char for char in text)
+        number = errno.EEXIST if kind.endswith("FileAlreadyExistsException") else _NUMBERS.get(kind, errno.EIO)
+        raise OSError(number, f"{kind}: {said}" if number == errno.EIO else said, str(path)) from None

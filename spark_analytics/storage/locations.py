@@ -76,8 +76,8 @@ def sizes(directory: Location) -> Iterator[tuple[str, int]]:
     for parent, _, found in os.walk(directory, onerror=_refuse):
         relative = os.path.relpath(parent, directory)
         for name in found:
-            size = _size(os.path.join(parent, name))
-            if size is not None:
+            with contextlib.suppress(FileNotFoundError):  # the collector sealed it in the meantime
+                size = os.stat(os.path.join(parent, name)).st_size
                 yield name if relative == "." else f"{relative}/{name}", size
 
 
@@ -97,15 +97,6 @@ def heads(directory: Location, paths: Sequence[str], most: int) -> Iterator[Bina
                 yield io.BytesIO()
 
 
-def open_binary(path: Location) -> BinaryIO:
-    """The bytes of a file as a stream.
-
-    Raises:
-        OSError: it cannot be opened.
-    """
-    return path.open("rb") if isinstance(path, Path) else path.open()
-
-
 def write(path: Location, content: bytes) -> None:
     """Writes a file durably and makes its directory; a reader sees the old or the new content, never a part of it.
 
@@ -115,9 +106,7 @@ def write(path: Location, content: bytes) -> None:
         OSError: it cannot be written; the old file is unchanged.
     """
     if not isinstance(path, Path):
-        from spark_analytics.storage import hadoop_fs  # noqa: PLC0415 - needs pyspark
-
-        hadoop_fs.write_atomically(path, content)
+        path.write_atomically(content)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f".{path.name}.new")
@@ -139,7 +128,7 @@ def remove(location: Location) -> None:
 def swap(fresh: Location, target: Location) -> None:
     """Replaces the directory `target` by `fresh`; afterwards `fresh` may have the old content.
 
-    This is one step if the file system can exchange two names; for others see `hadoop_fs.swap`.
+    This is one step if the file system can exchange two names; for others see `RemotePath.swap`.
 
     Raises:
         OSError: it failed; it can be repeated after a kill or an error.
@@ -147,9 +136,7 @@ def swap(fresh: Location, target: Location) -> None:
     if isinstance(fresh, Path) and isinstance(target, Path):
         _swap(fresh, target)
     elif not isinstance(fresh, Path) and not isinstance(target, Path):
-        from spark_analytics.storage import hadoop_fs  # noqa: PLC0415 - needs pyspark
-
-        hadoop_fs.swap(fresh, target)
+        fresh.swap(target)
 
 
 def _swap(fresh: Path, target: Path) -> None:
@@ -200,26 +187,15 @@ def uri(location: Location, path: str) -> str:
 
 
 def _encoded(text: str) -> str:
-    return text if _HARMLESS.fullmatch(text) else "".join(map(_encoded_character, text))
-
-
-def _encoded_character(char: str) -> str:
-    if char.isascii():
-        return quote(char, safe=_JAVA_KEEPS)
-    return quote(char) if unicodedata.category(char) in {"Cc", "Zs", "Zl", "Zp"} else char
+    if _HARMLESS.fullmatch(text):
+        return text
+    kept = {char for char in text if not char.isascii() and unicodedata.category(char) not in {"Cc", "Zs", "Zl", "Zp"}}
+    return "".join(char if char in kept else quote(char, safe=_JAVA_KEEPS) for char in text)
 
 
 def _refuse(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError):
         raise error
-
-
-def _size(path: str) -> int | None:
-    """Bytes of the file; None if the collector sealed it in the meantime."""
-    try:
-        return os.stat(path).st_size
-    except FileNotFoundError:
-        return None
 
 
 # -- the lock: one report at a time writes to a directory --------------------------------------------------------------
@@ -230,8 +206,7 @@ STALE_SECONDS = 6 * 3600.0
 _LOCK = ".lock"
 
 
-@contextlib.contextmanager
-def exclusive(out: Location) -> Iterator[None]:
+def exclusive(out: Location) -> contextlib.AbstractContextManager[None]:
     """Holds the lock of `out`.
 
     A local directory is locked with flock, which ends with the process. On a store the lock is a file; two runs that
@@ -241,8 +216,7 @@ def exclusive(out: Location) -> Iterator[None]:
         ConfigError: `out` cannot be made or written.
         Unavailable: another report is writing there.
     """
-    with _lock_local(out) if isinstance(out, Path) else _lock_remote(out):
-        yield
+    return _lock_local(out) if isinstance(out, Path) else _lock_remote(out)
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 import datetime as dt
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 from pyspark.sql import types as T  # noqa: N812
 
 from shipper.errors import ShipperError
-from spark_analytics.storage import locations
 from spark_analytics.storage.locations import Location
 
 _KINDS: dict[type[T.DataType], pa.DataType] = {
@@ -34,12 +33,11 @@ def write(path: Location, schema: T.StructType, rows: Sequence[Sequence[Any]]) -
         pyarrow.ArrowException, OverflowError, TypeError: a value does not fit its column.
     """
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema.fields)
-    table = [_column(field, values) for field, values in zip(schema.fields, columns, strict=True)]
+    table = [_column(kind.type, values) for kind, values in zip(_kinds(schema), columns, strict=True)]
     write_table(path, schema, pa.table(table, names=schema.names))
 
 
-def _column(field: T.StructField, values: Sequence[Any]) -> pa.Array:
-    kind = _KINDS[type(field.dataType)]
+def _column(kind: pa.DataType, values: Sequence[Any]) -> pa.Array:
     try:
         return pa.array(values, kind)
     except UnicodeEncodeError:
@@ -49,13 +47,8 @@ def _column(field: T.StructField, values: Sequence[Any]) -> pa.Array:
 def write_table(path: Location, schema: T.StructType, table: pa.Table) -> None:
     """Writes `table`, whose columns have the names of `schema`, to the new file `path` and makes its directory."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = io.BytesIO()
-    pq.write_table(
-        table.select(schema.names).cast(_kinds(schema)),
-        content,
-        compression="zstd",
-        use_deprecated_int96_timestamps=True,
-    )
+    content, typed = io.BytesIO(), table.select(schema.names).cast(_kinds(schema))
+    pq.write_table(typed, content, compression="zstd", use_deprecated_int96_timestamps=True)
     path.write_bytes(content.getvalue())
 
 
@@ -71,26 +64,17 @@ def read(path: Location, schema: T.StructType) -> list[dict[str, Any]]:
     """
     content = path.read_bytes()
     try:
-        table = _as_of(schema, _opened(content))
+        file = _opened(content)
+        kinds = pa.schema([kind for kind in _kinds(schema) if kind.name in file.schema_arrow.names])
+        rows = file.read(kinds.names).cast(kinds).to_pylist()
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is no Parquet file: {error}") from None
     times = [field.name for field in schema if isinstance(field.dataType, T.TimestampType)]
-    return [row | {name: row[name].replace(tzinfo=dt.UTC) for name in times if row.get(name)} for row in table]
-
-
-def _as_of(schema: T.StructType, file: pq.ParquetFile) -> list[dict[str, Any]]:
-    there = set(file.schema_arrow.names)
-    table = file.read([name for name in schema.names if name in there])
-    return list(table.cast(pa.schema([kind for kind in _kinds(schema) if kind.name in there])).to_pylist())
-
-
-def stored_bytes(directory: Location) -> int:
-    """Bytes of the files that Spark wrote to `directory`, compressed."""
-    return sum(size for _, size in locations.sizes(directory))
+    return [row | {name: row[name].replace(tzinfo=dt.UTC) for name in times if row.get(name)} for row in rows]
 
 
 def files(directory: Location, *, repeated: Sequence[str]) -> list[pq.ParquetFile]:
-    """The files that Spark wrote to `directory`, for `concatenated`; columns `repeated` are read as dictionaries.
+    """The files that Spark wrote to `directory`, columns `repeated` are read as dictionaries.
 
     Raises:
         ShipperError: Spark wrote nothing there.
@@ -102,17 +86,6 @@ def files(directory: Location, *, repeated: Sequence[str]) -> list[pq.ParquetFil
             hint="on a cluster --out must be the same place on every machine",
         )
     return [_opened(path.read_bytes(), repeated) for path in paths]
-
-
-def unpacked_bytes(parts: Iterable[pq.ParquetFile]) -> int:
-    """Bytes of `files` without compression."""
-    groups = (part.metadata.row_group(number) for part in parts for number in range(part.num_row_groups))
-    return sum(int(group.total_byte_size) for group in groups)
-
-
-def concatenated(parts: Iterable[pq.ParquetFile]) -> pa.Table:
-    """The rows of `files` in one chunk."""
-    return pa.concat_tables([part.read() for part in parts]).unify_dictionaries().combine_chunks()
 
 
 def _opened(content: bytes, repeated: Sequence[str] = ()) -> pq.ParquetFile:

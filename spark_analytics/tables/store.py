@@ -11,9 +11,7 @@ a day is complete if its `runs` has the current input.
 
 import contextlib
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from spark_analytics.runtime import interrupts
@@ -71,22 +69,16 @@ class Tables:
         locations.remove(self.staging(date))
         self.staging(date).mkdir(parents=True)
 
-    @contextlib.contextmanager
-    def dropped_if_interrupted(self, date: str) -> Iterator[None]:
+    def dropped_if_interrupted(self, date: str) -> contextlib.AbstractContextManager[None]:
         """Removes staged tables if a signal ends the process before the commit; on a store the next run does it."""
-        staging = self.staging(date)
-        if not isinstance(staging, Path):
-            yield
-            return
-        with interrupts.removed_at_end(staging, unless=(staging / _COMMIT).exists):
-            yield
+        return interrupts.removed_at_end(self.staging(date), unless=(self.staging(date) / _COMMIT).exists)
 
     def commit(self, date: str, run: dict[str, Any]) -> None:
         """Makes the staged tables of `date` visible; `run` is written to each of them."""
-        staging = self.staging(date)
+        record = json.dumps(run).encode()
         for name in schemas.TABLES:
-            _write(staging / name / _RUN, run)
-        _write(staging / _COMMIT, run)
+            locations.write(self.staging(date) / name / _RUN, record)
+        locations.write(self.staging(date) / _COMMIT, record)
         self._finish(date)
 
     def recover(self) -> None:
@@ -115,7 +107,3 @@ def _read(path: Location) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None
-
-
-def _write(path: Location, content: dict[str, Any]) -> None:
-    locations.write(path, json.dumps(content).encode())

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from shipper.errors import Unavailable
 from spark_analytics import pipeline, prepare
@@ -83,7 +84,7 @@ def test_only_a_report_writes_a_missing_archive(tmp_path, monkeypatch, command):
         raise Unavailable("no session")
 
     monkeypatch.setattr(session, "require_runtime", lambda: Path("java"))
-    monkeypatch.setattr(session, "_running", lambda: None)
+    monkeypatch.setattr(SparkSession, "getActiveSession", staticmethod(lambda: None))
     monkeypatch.setattr(session, "_opened_with_classes", opened)
     archive, out = tmp_path / "archive", tmp_path / "out"
     prepare.write_days(archive)
