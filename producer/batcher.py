@@ -143,7 +143,7 @@ def in_order(
 
 
 class RateLimit:
-    """At most `bytes_a_second` over all files on average; 0: no limit. Owned by the batch reader.
+    """At most `bytes_a_second` over all files on average; 0: no limit. Owned by `Batcher`.
 
     Whole blocks are read, so the last one may exceed the budget. The excess is subtracted from the next budget. A burst
     is the bytes of one second, or one block if that is more.

@@ -17,10 +17,7 @@ class AckTracker:
     """Every source of this host by its id, with its acknowledged offset. Owned by `FileTable`."""
 
     def __init__(
-        self,
-        checkpoints: Checkpoints,
-        wall: Callable[[], float] = time.time,
-        may_hold: Callable[[str, Seen], bool] = lambda _name, _seen: True,
+        self, checkpoints: Checkpoints, wall: Callable[[], float], may_hold: Callable[[str, Seen], bool]
     ) -> None:
         self._checkpoints = checkpoints
         self._wall = wall

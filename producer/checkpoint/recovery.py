@@ -1,6 +1,7 @@
 """A lost checkpoint: what the archive or the stream knows, proven by the CRC of the local bytes, is where to go on."""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ from producer.discovery.patterns import real_path
 from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links, close_on_exit
 from producer.discovery.scanner import Seen
 from producer.fingerprint import Mark, crc_of, read_ends
-from producer.model import Destination, Point, Source
+from producer.model import Destination, Point, Source, new_source
 from producer.options import WhenSilent
 from shipper import events
 from shipper.control import Receipt, ReceiptsReply
@@ -151,11 +152,9 @@ def _candidates(path: str, links: Links) -> list[Seen]:
     """The file itself and what rotation made of it."""
     own = [seen for seen in scanner.scan(scanner.Watched((path,))).files if seen.path == path]
     try:
-        real = real_path(path)
-        elsewhere = scanner.Listing().siblings(real) if real != path else []
-        return (
-            own + scanner.Listing().siblings(path) + [seen for seen in elsewhere if links.may_read_as(path, seen.path)]
-        )
+        real, listing = real_path(path), scanner.Listing()
+        elsewhere = listing.siblings(real) if real != path else []
+        return [*own, *listing.siblings(path), *(seen for seen in elsewhere if links.may_read_as(path, seen.path))]
     except OSError as error:
         events.file_unreadable(path=path, error=error.strerror or str(error))
         return own
@@ -171,19 +170,9 @@ def _proven(receipt: Receipt, seen: Seen, links: Links) -> Source | None:
             if descriptor is None or crc_of(descriptor, receipt.origin, receipt.watermark) != receipt.host_crc:
                 return None
             mark = Mark.of(receipt.watermark, *read_ends(descriptor, receipt.watermark))
+            source = new_source(receipt.file, os.fstat(descriptor), origin=receipt.origin, mark=mark)
         except OSError as error:
             events.file_unreadable(path=seen.path, error=error.strerror or str(error))
             return None
-    return Source(
-        id=receipt.source,
-        file=receipt.file,
-        device=seen.device,
-        inode=seen.inode,
-        origin=receipt.origin,
-        offset=receipt.watermark,
-        crc=receipt.host_crc,
-        mark=mark,
-        size=seen.size,
-        mtime_ns=seen.mtime_ns,
-        ring=(Point(0, receipt.watermark, receipt.host_crc),),
-    )
+    point = Point(0, receipt.watermark, receipt.host_crc)
+    return replace(source, id=receipt.source, offset=point.offset, crc=point.crc, ring=(point,))

@@ -342,7 +342,7 @@ class LinkTargets:
     `may_hold`: whether a file may be read as a rotation of a name.
     """
 
-    def __init__(self, may_hold: Callable[[str, Seen], bool] = lambda _name, _seen: True) -> None:
+    def __init__(self, may_hold: Callable[[str, Seen], bool]) -> None:
         self._may_hold = may_hold
         self._of: dict[str, list[str]] = {}  # by the name in the archive, the newest last
         self._listing: Listing | None = None

@@ -14,7 +14,6 @@ from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links, NotFollowed, 
 from producer.discovery.scanner import Key, Seen
 from producer.fingerprint import HEAD_BYTES, TAIL_BYTES, Mark, first_mark, read_ends
 from producer.model import Piece, Source
-from producer.options import UNBOUNDED
 from producer.transform.edits import Cut
 from shipper.bytes_ops import crc32, crc32_combine
 from shipper.model import End, Span
@@ -29,7 +28,7 @@ class DescriptorCache:
     `others`: further open files that count; `links`: how a file is opened again. Owned by `FileTable`.
     """
 
-    def __init__(self, at_most: int = UNBOUNDED, others: Sized = (), links: Links = FOLLOWED_BY_OWNER) -> None:
+    def __init__(self, at_most: int, others: Sized, links: Links) -> None:
         self.links = links
         self._at_most = at_most
         self._others = others

@@ -70,6 +70,13 @@ class ContentFinder:
             self.claims[best.key] = source.id
         return best
 
+    def has_content(self, source: Source) -> bool:
+        """Whether a file has the content of `source`. Raises as `find`."""
+        found = self.find(source)
+        if found is not None:
+            os.close(found.descriptor)
+        return found is not None
+
     def has_candidates(self, source: Source) -> bool:
         """Whether any file may have the content of a source. Raises OSError: unknown."""
         return bool(source.mark.head_length) and any(True for _ in self._candidates(source))

@@ -36,7 +36,8 @@ class ScanSchedule:
         self._names: Mapping[str, Key | None] = {}
         self._suspects: Mapping[Key, str] = {}  # grew without a hint at the last scan, and had none since
         self._unhinted: set[str] = set()  # had none until the next scan either: no hints come for them
-        self._watcher = Watcher(wake, is_name=self._is_name, concerns=prefix_matcher(task.following.watched.patterns))
+        concerns = prefix_matcher(task.following.watched.patterns)
+        self._watcher = Watcher(wake, is_name=lambda path: path in self._names, concerns=concerns)
         self._scanned_at = self._polled_at = self._hinted_at = -math.inf
         self._took = 0.0
         self._has_hints = False  # hints come of everything that was found
@@ -99,9 +100,6 @@ class ScanSchedule:
     def close(self) -> None:
         """Stop the watcher."""
         self._watcher.close()
-
-    def _is_name(self, path: str) -> bool:
-        return path in self._names
 
 
 def pause_seconds(took: float, poll: float, *, names_changed: bool, has_hints: bool) -> float:

@@ -89,13 +89,12 @@ class Startup:
         living = source.named_again()
         if self._resolver.resume(living, or_lose=False):
             return
-        found = None
+        is_found = False
         with contextlib.suppress(OSError, IncompleteFile):  # the next start tries again
-            found = self._resolver.finder.find(living) if living.mark.head_length else None
-        if found is None:
+            is_found = living.mark.head_length > 0 and self._resolver.finder.has_content(living)
+        if not is_found:
             self._table.exclude(source)
             return
-        os.close(found.descriptor)
         self._acks.add(living)
         self._table.lose_source(living, End.DELETED)
 
