@@ -397,16 +397,12 @@ def _run(request: "Request", dates: list[str]) -> "Iterator[DayResult]":
         yield from first  # before Spark is stopped
         yield from made
     else:
-        yield from _with_bar(console, made, len(dates))
-
-
-def _with_bar(console: Console, made: "Iterable[DayResult]", days: int) -> "Iterator[DayResult]":
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console) as progress:
-        bar = progress.add_task("days", total=days)
-        for one in made:
-            progress.update(bar, advance=1, description=one.date)
-            yield one
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=console) as progress:
+            bar = progress.add_task("days", total=len(dates))
+            for one in made:
+                progress.update(bar, advance=1, description=one.date)
+                yield one
 
 
 def _shown(made: "Iterable[DayResult]", *, several: bool, as_json: bool) -> "list[DayResult]":

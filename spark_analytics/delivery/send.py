@@ -169,11 +169,8 @@ def _one(
     """Sends one report to one target if it is due. Returns the outcome, and its reason if there is one."""
     state = book.states.get(one)
     may_repeat = resend or (isinstance(target, WebhookTarget) and target.idempotent)
-    is_due = {
-        "always": True,
-        "attention": made.needs_attention,
-        "changed": made.verdict != book.verdicts.get(target.name, ""),
-    }
+    is_new = made.verdict != book.verdicts.get(target.name, "")
+    is_due = {"always": True, "attention": made.needs_attention, "changed": is_new}
     if state is Event.STARTED and not may_repeat:
         book.note(one, Event.DOUBT, made.verdict)
         why = "it was interrupted while it sent this; --resend sends it again, with the same identifier"

@@ -5,11 +5,10 @@ an unterminated last line is a row but not a line, and the reader skips a byte o
 show as a difference between the counted and the listed numbers; only such a segment is read again.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from shipper import layout
-from shipper.duplicates import Doubled
 from shipper.manifest import FORKED, Segment
 from shipper.model import End
 from spark_analytics.archive import inventory
@@ -103,52 +102,44 @@ def rows(day: Day, counts: Mapping[str, ReconciledCount], before: Iterable[Segme
     by_file = grouped(day.manifests.segments, lambda segment: (segment.partition, segment.host, segment.file))
     offset_gaps = inventory.offset_gaps(day.manifests.segments, before)
     twice = {each.segment.path: each for each in day.doubled}
-    listed = [
-        _row(day, group, counts, offset_gaps.get(name, 0), [twice[one.path] for one in group if one.path in twice])
-        for name, group in sorted(by_file.items())
-    ]
-    unlisted = [_unregistered(path) for path in day.unregistered]
-    return [{name: row.get(name, 0) for name in schemas.AUDIT.names} for row in (*listed, *unlisted)]
-
-
-def _row(
-    day: Day,
-    segments: Sequence[Segment],
-    counts: Mapping[str, ReconciledCount],
-    offset_gap: int,
-    doubled: Sequence[Doubled],
-) -> Row:
-    """The row of the log file of `segments`."""
-    counted = [counts.get(segment.path, EMPTY_COUNT) for segment in segments]
-    statuses = [_status(day, segment, count) for segment, count in zip(segments, counted, strict=True)]
-    of_file = ["offset_gap" if offset_gap else "complete", "doubled" if doubled else "complete"]
-    worst = min([*statuses, *of_file], key=WORST_FIRST.index)
-    examples = [segment.path for segment, status in zip(segments, statuses, strict=True) if status == worst]
-    examples += [each.segment.path for each in doubled] if worst == "doubled" else []
-    return {
-        "partition": segments[0].partition,
-        "host": escaped(segments[0].host),
-        "file": escaped(segments[0].file),
-        "status": worst,
-        "segments": len(segments),
-        "lines_manifest": sum(segment.lines for segment in segments),
-        "lines_counted": sum(count.lines for count in counted),
-        "bytes_manifest": sum(segment.bytes_raw for segment in segments),
-        "bytes_counted": sum(count.bytes for count in counted),
-        "gap_bytes": sum(min(_gap_bytes(segment), MAX_GAP_BYTES) for segment in segments),
-        "offset_gap_bytes": min(offset_gap, MAX_GAP_BYTES),
-        "doubled_bytes": min(sum(each.bytes for each in doubled), MAX_GAP_BYTES),
-        "doubled_lines": sum(each.lines for each in doubled),
-        "duplicates": sum(segment.duplicates for segment in segments),
-        "joins": sum(segment.joins for segment in segments),
-        "first_seq": min(segment.first_seq for segment in segments),
-        "last_seq": max(segment.last_seq for segment in segments),
-        "seq_overlap": inventory.sequences_overlapping(segments),
-        "segments_missing": statuses.count("missing"),
-        "segments_truncated": statuses.count("truncated"),
-        "segments_differing": statuses.count("differs"),
-        "example": escaped(examples[0] if examples else segments[0].path),
-    }
+    made = []
+    for name, segments in sorted(by_file.items()):
+        offset_gap = offset_gaps.get(name, 0)
+        doubled = [twice[segment.path] for segment in segments if segment.path in twice]
+        counted = [counts.get(segment.path, EMPTY_COUNT) for segment in segments]
+        statuses = [_status(day, segment, count) for segment, count in zip(segments, counted, strict=True)]
+        of_file = ["offset_gap" if offset_gap else "complete", "doubled" if doubled else "complete"]
+        worst = min([*statuses, *of_file], key=WORST_FIRST.index)
+        examples = [segment.path for segment, status in zip(segments, statuses, strict=True) if status == worst]
+        examples += [each.segment.path for each in doubled] if worst == "doubled" else []
+        made.append(
+            {
+                "partition": name[0],
+                "host": escaped(name[1]),
+                "file": escaped(name[2]),
+                "status": worst,
+                "segments": len(segments),
+                "lines_manifest": sum(segment.lines for segment in segments),
+                "lines_counted": sum(count.lines for count in counted),
+                "bytes_manifest": sum(segment.bytes_raw for segment in segments),
+                "bytes_counted": sum(count.bytes for count in counted),
+                "gap_bytes": sum(min(_gap_bytes(segment), MAX_GAP_BYTES) for segment in segments),
+                "offset_gap_bytes": min(offset_gap, MAX_GAP_BYTES),
+                "doubled_bytes": min(sum(each.bytes for each in doubled), MAX_GAP_BYTES),
+                "doubled_lines": sum(each.lines for each in doubled),
+                "duplicates": sum(segment.duplicates for segment in segments),
+                "joins": sum(segment.joins for segment in segments),
+                "first_seq": min(segment.first_seq for segment in segments),
+                "last_seq": max(segment.last_seq for segment in segments),
+                "seq_overlap": inventory.sequences_overlapping(segments),
+                "segments_missing": statuses.count("missing"),
+                "segments_truncated": statuses.count("truncated"),
+                "segments_differing": statuses.count("differs"),
+                "example": escaped(examples[0] if examples else segments[0].path),
+            }
+        )
+    made += [_unregistered(path) for path in day.unregistered]
+    return [{name: row.get(name, 0) for name in schemas.AUDIT.names} for row in made]
 
 
 def _unregistered(path: str) -> Row:

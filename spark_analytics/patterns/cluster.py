@@ -48,15 +48,10 @@ def is_name(token: str) -> bool:
     return _NAME.match(inner) is not None and _SHOUTED.match(inner) is None
 
 
-def is_wild(token: str) -> bool:
-    """Whether it contains a parameter."""
-    return WILD in token
-
-
 def may_vary(template: Template, at: int) -> bool:
     """Whether the token at `at` may be a parameter: a name, or a token after one of `ANNOUNCING`."""
     token = template[at]
-    if is_wild(token):
+    if WILD in token:
         return False
     if is_name(token):
         return True
@@ -65,7 +60,7 @@ def may_vary(template: Template, at: int) -> bool:
 
 def words(template: Template) -> int:
     """Number of its tokens with letters that are neither a parameter nor a name."""
-    return sum(1 for token in template if not is_wild(token) and not is_name(token) and any(map(str.isalpha, token)))
+    return sum(1 for token in template if WILD not in token and not is_name(token) and any(map(str.isalpha, token)))
 
 
 def generalized(token: str) -> str:
@@ -124,26 +119,21 @@ class Matcher:
     """Finds the pattern of a template among `patterns`."""
 
     def __init__(self, patterns: Iterable[Pattern]) -> None:
-        self._exact: dict[Template, Pattern] = {}
+        self.by_template: dict[Template, Pattern] = {}  #: all patterns, each once
         self._roots: dict[int, _Node] = {}
         for pattern in sorted(patterns, key=lambda pattern: (pattern.template, pattern.id)):
             template = tuple(pattern.template.split(" "))
-            if template not in self._exact:
-                self._exact[template] = pattern
+            if template not in self.by_template:
+                self.by_template[template] = pattern
                 if WILD in pattern.template and words(template) >= MIN_WORDS:
                     node = self._roots.setdefault(len(template), _Node())
                     for token in template:
                         node = (node.wild if WILD in token else node.next).setdefault(token, _Node())
                     node.pattern = pattern
 
-    @property
-    def templates(self) -> list[Template]:
-        """All templates, each once."""
-        return list(self._exact)
-
     def match(self, template: Template) -> Pattern | None:
         """The pattern whose template is `template`, else the most specific one that matches it, else None."""
-        if exact := self._exact.get(template):
+        if exact := self.by_template.get(template):
             return exact
         root = self._roots.get(len(template))
         pending = [] if root is None else [(root, 0)]
@@ -237,7 +227,7 @@ def _generalized_by_others(templates: set[Template]) -> dict[Template, Template]
         wild: dict[int, str] = {}
         for template in alike:
             for at in _places(template):
-                if is_wild(template[at]) and words(template) >= MIN_CONTEXT:
+                if WILD in template[at] and words(template) >= MIN_CONTEXT:
                     key = _key(template, at)
                     wild[key] = min(wild.get(key, template[at]), template[at], key=lambda token: (len(token), token))
         for template in alike:
@@ -250,7 +240,7 @@ def _with_parameters_of(template: Template, wild: dict[int, str]) -> Template:
     for at in _places(template):
         token = template[at]
         taken = wild.get(_key(template, at), token)
-        may = (at or is_wild(token) or is_name(token)) and words(_without(template, (at,))) >= MIN_CONTEXT
+        may = (at or WILD in token or is_name(token)) and words(_without(template, (at,))) >= MIN_CONTEXT
         if may and taken != token and fits(taken, token):
             template = (*template[:at], taken, *template[at + 1 :])
     return template
@@ -286,7 +276,7 @@ def _varied_with_names(templates: set[Template]) -> dict[Template, Template]:
         at_place: dict[int, list[Template]] = defaultdict(list)
         for template in alike:
             for at in _places(template):
-                if at and not is_wild(template[at]):
+                if at and WILD not in template[at]:
                     at_place[_key(template, at)].append(template)
         for group in at_place.values():
             if len(group) >= MIN_DISTINCT_WORDS:
@@ -409,7 +399,7 @@ def patterns(templates: set[Template], known: Iterable[Pattern] = ()) -> dict[Te
     before = Matcher(known)
     found = {template: pattern for template in templates if (pattern := before.match(template)) is not None}
     fresh = [template for template in templates if template and template not in found]
-    became = generalize_templates([*fresh, *before.templates])
+    became = generalize_templates([*fresh, *before.by_template])
     now = Matcher(pattern_of(" ".join(became[template])) for template in fresh)
     found.update((template, now.match(template) or pattern_of(" ".join(became[template]))) for template in fresh)
     found[()] = found[(WILD,)] = REST

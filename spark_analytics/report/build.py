@@ -2,7 +2,7 @@
 
 import dataclasses
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from spark_analytics.report import completeness, content, hosts
 from spark_analytics.report import verdict as judge
@@ -81,24 +81,20 @@ MAX_ROWS = 50
 
 def rows_of(facts: Facts) -> dict[RowKey, None]:
     """The rows that get example lines, each once."""
-    return dict.fromkeys(_rows(facts))
-
-
-def _rows(facts: Facts) -> Iterator[RowKey]:
     hosts, errors, auth = facts.hosts, facts.errors, facts.auth
-    for days in (hosts.new[:MAX_ROWS], hosts.unusual[:MAX_ROWS], hosts.largest[:MAX_ROWS]):
-        yield from (RowKey("host", (day.host,)) for day in days)
-    for name in (*(one.host for one in hosts.silent), *(one.host for one in facts.completeness.incomplete)):
-        yield RowKey("host", (name,))
-    for log in (*errors.risen[:MAX_ROWS], *errors.most[:MAX_ROWS]):
-        yield RowKey("errors", (log.host, log.file))
-    for entry in auth.after_failures[:MAX_ROWS]:
-        yield RowKey("password", (entry.host, entry.user, entry.remote))
+    rows = [
+        RowKey("host", (day.host,)) for days in (hosts.new, hosts.unusual, hosts.largest) for day in days[:MAX_ROWS]
+    ]
+    rows += [RowKey("host", (one.host,)) for one in hosts.silent]
+    rows += [RowKey("host", (one.host,)) for one in facts.completeness.incomplete]
+    rows += [RowKey("errors", (log.host, log.file)) for logs in (errors.risen, errors.most) for log in logs[:MAX_ROWS]]
+    rows += [RowKey("password", (one.host, one.user, one.remote)) for one in auth.after_failures[:MAX_ROWS]]
     for tops in (auth.top_remotes, auth.top_users, auth.top_hosts):
-        yield from (RowKey(f"failed_{top.what}", (top.key,)) for top in tops[:MAX_ROWS])
+        rows += [RowKey(f"failed_{top.what}", (top.key,)) for top in tops[:MAX_ROWS]]
     if web := facts.web:
         for entries in (web.not_found, web.failing, web.slow, web.clients_top):
-            yield from (RowKey(one.kind, (one.key,)) for one in entries[:MAX_ROWS])
+            rows += [RowKey(one.kind, (one.key,)) for one in entries[:MAX_ROWS]]
+    return dict.fromkeys(rows)
 
 
 def with_lines(facts: Facts, lines: Mapping[RowKey, Sequence[str]]) -> Facts:

@@ -101,6 +101,15 @@ def account(rows: Sequence[Row], day: Day, seq_missing: int) -> Account:
     sums = {name: sum(row[name] for row in rows) for name in _AUDIT_SUMS}
     counts = {kind: sum(row[column] for row in rows) for kind, column in _NUMBERED.items()}
     counts |= {kind: sum(1 for row in rows if row[column]) for kind, column in _LOST.items()}
+    hosts = [
+        HostAudit(
+            partition=partition,
+            host=host,
+            **{name: sum(row[name] for row in group) for name in (*_MANIFEST_SUMS, "segments", "gap_bytes")},
+            status=min((row["status"] for row in group), key=rank),
+        )
+        for (partition, host), group in sorted(grouped(rows, operator.itemgetter("partition", "host")).items())
+    ]
     manifests = day.manifests
     return Account(
         closed=day.closed,
@@ -114,7 +123,7 @@ def account(rows: Sequence[Row], day: Day, seq_missing: int) -> Account:
         segments_read=sums["segments"] - counts["missing"] - counts["truncated"],
         bytes_stored=sum(segment.bytes_stored for segment in day.present),
         seq_missing=seq_missing,
-        hosts=tuple(_hosts(rows)),
+        hosts=tuple(hosts),
         trouble_counts={**counts, "unreadable": len(manifests.damaged)},
         troubles=tuple(_troubles(rows, day)[:MAX_TROUBLES]),
     )
@@ -142,16 +151,3 @@ def _trouble(row: Row, kind: str) -> Trouble:
         **{name: row[name] for name in _MANIFEST_SUMS},
         detail="" if lost is None else f"{lost:,} bytes",
     )
-
-
-def _hosts(rows: Iterable[Row]) -> list[HostAudit]:
-    groups = grouped(rows, operator.itemgetter("partition", "host"))
-    return [
-        HostAudit(
-            partition=partition,
-            host=host,
-            **{name: sum(row[name] for row in group) for name in (*_MANIFEST_SUMS, "segments", "gap_bytes")},
-            status=min((row["status"] for row in group), key=rank),
-        )
-        for (partition, host), group in sorted(groups.items())
-    ]

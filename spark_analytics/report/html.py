@@ -23,7 +23,7 @@ from markupsafe import Markup
 
 from spark_analytics.metrics import statistics
 from spark_analytics.report import events, number_format, svg_charts
-from spark_analytics.report.host_pages import HostPage
+from spark_analytics.report.hosts import HostPage
 from spark_analytics.report.model import Facts, State
 from spark_analytics.report.number_format import MAX_TEXT, change, clean, visible
 from spark_analytics.tables.day_tables import ROW_EXAMPLES, RowKey
@@ -59,10 +59,6 @@ class Links:
     previous: str = ""  #: the reported days before and after; empty without one
     next: str = ""
     hosts: Mapping[str, str] = field(default_factory=dict)  #: the file of each host that has a page
-
-    def of_host(self, host: str) -> str:
-        """The address of the page of `host` as seen from the day's page; empty without one."""
-        return f"host/{self.hosts[host]}" if host in self.hosts else ""
 
 
 def rendered(facts: Facts, rows: int = 20, links: Links | None = None) -> str:
@@ -115,10 +111,8 @@ def _judgements(facts: Facts) -> list[dict[str, Any]]:
     return [
         {
             "question": question,
-            "word": judgement.word,
-            "state": judgement.state.value,
+            "judgement": judgement,
             "mark": MARKS[judgement.state],
-            "text": judgement.text,
             "findings": [finding for finding in found if finding.of_archive == of_archive],
         }
         for question, judgement, of_archive in (("Complete?", complete, True), ("Worth checking?", attention, False))

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spark_analytics.report import host_pages, html, json_export, text
+from spark_analytics.report import hosts, html, json_export, text
 from spark_analytics.report.inputs import Evidence
 from spark_analytics.report.model import Facts
 from spark_analytics.report.number_format import clean
@@ -77,12 +77,12 @@ def publish(out: Location, facts: Facts, evidence: Evidence, rows: int = 20, bro
     for name, content in csv_sheets(facts, evidence).items():
         write(out / "csv" / facts.date / name, content)
     known = {str(brief["date"]) for brief in briefs_of(out)}
-    pages = host_pages.host_pages(facts, evidence)
+    pages = hosts.host_pages(facts, evidence)
     links = html.Links(
         browse=browse,
         previous=max((date for date in known if date < facts.date), default=""),
         next=min((date for date in known if date > facts.date), default=""),
-        hosts={page.day.host: host_pages.file_name(page.day.host) for page in pages},
+        hosts={page.day.host: hosts.page_name(page.day.host) for page in pages},
     )
     locations.remove(day / "host")  # pages of an earlier report of the day
     for page in pages:

@@ -16,10 +16,13 @@ def as_text(facts: Facts) -> str:
     state = facts.verdict.state
     broken = state in {State.DAMAGED, State.GAPS}
     rows = [(name, text) for name, text in _rows(facts) if not (broken and name in LESS_IMPORTANT)]
+    findings, most = [f"  - {finding.text}" for finding in facts.verdict.findings], MAX_LINES - len(rows) - 6
+    if len(findings) > most:
+        findings[most - 1 :] = [f"  - and {len(findings) - most + 1} more, on the page"]
     lines = [
         f"fshipper report for {facts.date}: {state.value}",
         f"  {facts.verdict.headline}",
-        *_findings(facts, MAX_LINES - len(rows) - 6),
+        *findings,
         "",
         *(f"  {name:<10}{text}" for name, text in rows),
         "",
@@ -27,14 +30,6 @@ def as_text(facts: Facts) -> str:
         f"  took      {facts.run.seconds:.1f} s with Spark {facts.run.spark_version} on {facts.run.master}",
     ]
     return "\n".join(clean(line, MAX_COLUMNS) for line in lines)
-
-
-def _findings(facts: Facts, most: int) -> list[str]:
-    found = [f"  - {finding.text}" for finding in facts.verdict.findings]
-    if len(found) <= most:
-        return found
-    shown = found[: most - 1]
-    return [*shown, f"  - and {len(found) - len(shown)} more, on the page"]
 
 
 def _rows(facts: Facts) -> Iterator[tuple[str, str]]:

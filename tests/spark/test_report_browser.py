@@ -51,7 +51,7 @@ def a_week(date: str, names: list[str]) -> weeks.WeekFacts:
         last="2026-11-22",
         days=(weeks.WeekDay(date, "attention", 10**9, 10**12, 10**6, 5000, 12, 400, 0),),
         days_before=1,
-        totals=tuple(weeks.Change(name, 86419746, 1234, days) for name in weeks.LABELS),
+        totals=tuple(weeks.Change(name, 86419746, 1234, days) for name in weeks.TOTALS),
         hosts=changes,
         host_count=5000,
         gone_hosts=tuple(names),

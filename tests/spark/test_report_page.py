@@ -15,7 +15,7 @@ from nights import a_day, a_trouble, an_account
 
 from spark_analytics.report import (
     build,
-    host_pages,
+    hosts,
     json_export,
     number_format,
     publish,
@@ -357,10 +357,10 @@ def test_hosts_with_a_finding_have_a_page_and_others_have_none(tmp_path):
 
 @pytest.mark.parametrize("host", ["../../x", ".", "..", ".x", "a/b", "a b", "\x00", "x" * 300, "\udcff", "ü"])
 def test_no_host_chooses_where_its_page_is_written(host):
-    name = host_pages.file_name(host)
+    name = hosts.page_name(host)
 
     assert re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,119}\.html", name)
-    assert name != host_pages.file_name(host + "_")
+    assert name != hosts.page_name(host + "_")
 
 
 def test_days_link_to_the_days_before_and_after_them(tmp_path):
