@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -157,9 +157,14 @@ class Migration(Periodic):
     async def _first_place(self, publisher: Publisher) -> Place:
         """The place of a host whose checkpoint has none: it is new, or an older version wrote it."""
         if self._map is None or not self._checkpoints.fresh:
-            past = past_of(await self._partitions_there(publisher), self._acks().known)
-            if past is not None:
-                return Place(partition=past)
+            seen, known = await self._partitions_there(publisher), self._acks().known
+            proving = [each for each in seen if each.has_block]
+            if acknowledged := max((source.sequence for source in known.values()), default=0):  # in one of them
+                proving = [each for each in proving if is_known(each.last, known)]
+                proving = [each for each in proving if surviving(each.last, known) >= acknowledged]
+            newest = max(proving, key=lambda each: each.last.time_ns if each.last else 0, default=None)
+            if newest is not None:
+                return Place(partition=newest.partition)
         return self.place_by_map
 
     def _report_settings(self) -> None:
@@ -362,17 +367,3 @@ class PartitionState(NamedTuple):
     partition: int
     last: Stored | None  #: the newest message of the host there
     has_block: bool  #: the newest message is a block
-
-
-def past_of(seen: Iterable[PartitionState], known: Mapping[str, Source]) -> int | None:
-    """The partition in which a host shipped: which acknowledged the `known` sources, or holds its newest block.
-
-    None: no stream holds a message that proves it.
-    """
-    with_blocks = [each for each in seen if each.has_block]
-    acknowledged = max((source.sequence for source in known.values()), default=0)
-    if acknowledged:
-        with_blocks = [each for each in with_blocks if is_known(each.last, known)]
-        with_blocks = [each for each in with_blocks if surviving(each.last, known) >= acknowledged]
-    newest = max(with_blocks, key=lambda each: each.last.time_ns if each.last else 0, default=None)
-    return newest.partition if newest else None

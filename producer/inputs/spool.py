@@ -122,12 +122,6 @@ def _found(directory: Path, prefix: str) -> list[Segment]:
     return segments
 
 
-def end_of_lines(descriptor: int, size: int) -> int:
-    """Where the last whole line of an open file ends, by its last bytes; 0 if they have no newline."""
-    start = max(0, size - _BACK_BYTES)
-    return start + os.pread(descriptor, size - start, start).rfind(b"\n") + 1 if size else 0
-
-
 # -- the spool ---------------------------------------------------------------------------------------------------------
 
 SEGMENT_BYTES = 16 * 1024 * 1024
@@ -160,7 +154,7 @@ class Spool:
         self.number = next_number(directory)  #: of the `log`: what rotation will call it
         self._descriptor, self._size = -1, 0
         if self.log.exists():
-            self._open()
+            self._opened()
         self._rotated_bytes = held_bytes(directory)
 
     # -- the input's thread -------------------------------------------------------------------------------------
@@ -187,8 +181,8 @@ class Spool:
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or not self._is_at_end_of_file)
             if (past := self._size - self._segment_bytes) >= 0 and not self._stopped:
-                is_long = past >= _BACK_BYTES
-                is_long = is_long and b"\n" not in os.pread(self._descriptor, _BACK_BYTES, self._size - _BACK_BYTES)
+                start = self._size - _BACK_BYTES
+                is_long = past >= _BACK_BYTES and b"\n" not in os.pread(self._descriptor, _BACK_BYTES, start)
                 return _STEP_BYTES if is_long else 1
         room = self.wait_for_room()
         return min(room, max(1, self._segment_bytes - self._size))
@@ -317,7 +311,9 @@ class Spool:
             if self._size == 0:
                 return True
             source = progress.sources.get(_key(self._descriptor))
-            return source is not None and source.offset >= end_of_lines(self._descriptor, self._size)
+            start = max(0, self._size - _BACK_BYTES)
+            last_bytes = os.pread(self._descriptor, self._size - start, start)
+            return source is not None and source.offset >= start + last_bytes.rfind(b"\n") + 1
 
     def close(self) -> None:
         """Close the file."""
@@ -337,15 +333,12 @@ class Spool:
         return self._limit - self._rotated_bytes - self._size
 
     def _opened(self) -> int:
+        """The descriptor of the `log`. Not O_APPEND: splice() refuses that, and there is no other writer."""
         if self._descriptor < 0:
-            self._open()
+            self._descriptor = os.open(self.log, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._size = os.lseek(self._descriptor, 0, os.SEEK_END)
             self._hint(None)
         return self._descriptor
-
-    def _open(self) -> None:
-        """Not O_APPEND: splice() refuses that, and there is no other writer."""
-        self._descriptor = os.open(self.log, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._size = os.lseek(self._descriptor, 0, os.SEEK_END)
 
     def _wait_for_disk(self, error: OSError) -> bool:
         """Whether to try again."""
