@@ -9,7 +9,7 @@ only missing ones are requested, with increasing intervals.
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from producer import receipts
@@ -17,7 +17,6 @@ from producer.checkpoint.ack_tracker import AckTracker
 from producer.model import Destination, Source
 from producer.periodic import Periodic
 from producer.session.delivery import Delivery
-from producer.session.handshake import Agreement
 from shipper import events
 from shipper.control import ReceiptsReply
 from shipper.errors import SessionLost, ShipperError
@@ -81,12 +80,16 @@ class DeliveryCheck(Periodic):
         """Blocks of `sources` are stored."""
         self._sent_at.update(dict.fromkeys(sources, self._clock()))
 
-    def doubt(self, agreed: Agreement) -> None:
-        """Record what a handshake could not determine."""
-        self._unconfirmed.update(agreed.unconfirmed)
-        for source in agreed.unproven:
+    def doubt(self, unconfirmed: Mapping[str, int], unproven: Collection[str]) -> None:
+        """Record what a handshake could not determine.
+
+        `unconfirmed`: sources that the stream lost, with the offset up to which an archive had them by a receipt.
+        `unproven`: those of which the stream may lack blocks without a sign: its newest message is of another producer.
+        """
+        self._unconfirmed.update(unconfirmed)
+        for source in unproven:
             self._sent_at.setdefault(source, -math.inf)
-        if agreed.unconfirmed or agreed.unproven:
+        if unconfirmed or unproven:
             self._every = self._next_at = 0.0
 
     def unproven(self, sources: Iterable[str]) -> None:

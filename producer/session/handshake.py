@@ -5,61 +5,18 @@ have less than the checkpoint. Sending too much is always safe, because the coll
 """
 
 from collections.abc import Callable, Collection, Mapping
-from types import MappingProxyType
-from typing import NamedTuple
 
 from producer import receipts
 from producer.checkpoint.ack_tracker import AckTracker
 from producer.checkpoint.recovery import Recovery
 from producer.checkpoint.store import Checkpoints
 from producer.migration import Migration
-from producer.model import SETTLED, TRUSTED, Destination
+from producer.model import SETTLED, TRUSTED
 from producer.periodic import Scheduler
 from producer.session.delivery import Delivery
 from shipper import events
+from shipper.model import Stored
 from shipper.ports import Publisher
-
-
-class Agreement(NamedTuple):
-    """The result of a handshake."""
-
-    holds: bool  #: False: sources went back durably and must be opened anew; blocks in flight are void
-    unconfirmed: Mapping[str, int] = MappingProxyType({})
-    """Sources that the stream lost, with the offset up to which an archive had them by its last receipt."""
-    unproven: Collection[str] = ()
-    """Sources of which the stream may lack blocks without a sign: the newest message is of another producer."""
-
-
-async def agree(publisher: Publisher, acks: AckTracker, destination: Destination) -> Agreement:
-    """Let sources go back to the offset that the server or an archive has."""
-    acknowledged, subject = acks.sequence, destination.subject
-    last = await publisher.last_stored(subject)
-    stored = receipts.surviving(last, acks.known)
-    if stored >= acknowledged:
-        unproven = [] if receipts.is_known(last, acks.known) else acks.known.values()
-        ids = [each.id for each in unproven if each.archived < each.offset]
-        return Agreement(holds=True, unconfirmed=_unconfirmed(acks), unproven=ids)
-    doubtful = [each.id for each in acks.known.values() if each.ring and not 0 < each.sequence <= stored]
-    host, partition, waits = destination.host, destination.partition, receipts.STARTING_SECONDS
-    told = await receipts.ask(publisher, host, partition, doubtful, waits=waits)
-    if told is not None:
-        acks.replace_receipts(told, doubtful)
-    # Without a reply a known receipt may be void: the archive may have been restored together with the server. Then the
-    # blocks in the stream are the better proof. If the stream is empty, receipts avoid sending everything again.
-    is_marked = told is not None or last is None
-    before = dict(acks.known)
-    archived = {source.id: source.archived if is_marked else source.settled for source in before.values()}
-    after = acks.rewind(sequence=stored, archived=archived, as_=TRUSTED if told is None else SETTLED)
-    again = sum(before[source.id].offset - source.offset for source in after)
-    if again:
-        events.server_lost_data(subject=subject, acknowledged=acknowledged, stored=stored, again=again)
-    acks.replace(after)
-    holds = not again and all(bool(before[source.id].ended_at) == bool(source.ended_at) for source in after)
-    return Agreement(holds, _unconfirmed(acks))
-
-
-def _unconfirmed(acks: AckTracker) -> Mapping[str, int]:
-    return {source.id: source.trusted for source in acks.known.values() if source.trusted}
 
 
 class Handshake:
@@ -67,7 +24,7 @@ class Handshake:
 
     def __init__(
         self, checkpoints: Checkpoints, delivery: Delivery, recovery: Recovery, migration: Migration,
-        doubt: Callable[[Agreement], None],
+        doubt: Callable[[Mapping[str, int], Collection[str]], None],
     ) -> None:  # fmt: skip
         self._checkpoints = checkpoints
         self._delivery = delivery
@@ -82,10 +39,41 @@ class Handshake:
             await self._recover(session, scheduler)
             checkpoints.begin_use()
         checkpoints.note_prefix(destination.prefix)
-        agreed = await agree(session, delivery.tailer.acks, destination)
-        self._doubt(agreed)
-        if not agreed.holds:
+        acks, holds, unproven = delivery.tailer.acks, True, list[str]()
+        acknowledged = acks.sequence
+        last = await session.last_stored(destination.subject)
+        stored = receipts.surviving(last, acks.known)
+        if stored < acknowledged:
+            holds = await self._go_back(session, acks, last, stored)
+        elif not receipts.is_known(last, acks.known):
+            unproven = [each.id for each in acks.known.values() if each.archived < each.offset]
+        self._doubt({source.id: source.trusted for source in acks.known.values() if source.trusted}, unproven)
+        if not holds:
             delivery.reopen()
+
+    async def _go_back(self, session: Publisher, acks: AckTracker, last: Stored | None, stored: int) -> bool:
+        """Let sources go back to the offset that the server or an archive has; the stream holds all up to `stored`.
+
+        False: some went back durably and must be opened anew; blocks in flight are void.
+        """
+        destination, acknowledged = self._migration.destination, acks.sequence
+        host, partition, waits = destination.host, destination.partition, receipts.STARTING_SECONDS
+        doubtful = [each.id for each in acks.known.values() if each.ring and not 0 < each.sequence <= stored]
+        told = await receipts.ask(session, host, partition, doubtful, waits=waits)
+        if told is not None:
+            acks.replace_receipts(told, doubtful)
+        # Without a reply a known receipt may be void: the archive may have been restored together with the server.
+        # Then the blocks in the stream are the better proof. If the stream is empty, receipts avoid sending everything
+        # again.
+        is_marked = told is not None or last is None
+        before = dict(acks.known)
+        archived = {source.id: source.archived if is_marked else source.settled for source in before.values()}
+        after = acks.rewind(sequence=stored, archived=archived, as_=TRUSTED if told is None else SETTLED)
+        again = sum(before[source.id].offset - source.offset for source in after)
+        if again:
+            events.server_lost_data(subject=destination.subject, acknowledged=acknowledged, stored=stored, again=again)
+        acks.replace(after)
+        return not again and all(bool(before[source.id].ended_at) == bool(source.ended_at) for source in after)
 
     async def _recover(self, session: Publisher, scheduler: Scheduler) -> None:
         delivery = self._delivery

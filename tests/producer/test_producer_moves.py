@@ -17,7 +17,6 @@ from producer.fingerprint import Mark
 from producer.migration import asked_for, handed_off
 from producer.model import Archived, Destination, Place, Point, Source
 from producer.session.delivery_check import LATE_SECONDS, DeliveryCheck
-from producer.session.handshake import Agreement
 from shipper import codec
 from shipper.compression import Decompressor
 from shipper.control import Receipt, ReceiptsReply
@@ -295,7 +294,7 @@ async def test_messages_of_the_old_partition_mean_nothing_in_the_new_one() -> No
     destination = Destination("logs", "h", Place(partition=1))
     delivery: Any = None  # no task runs here
     check = DeliveryCheck(destination, delivery, rouse=lambda: None, clock=lambda: 0.0)
-    check.doubt(Agreement(holds=True, unconfirmed={"source": 10}))
+    check.doubt({"source": 10}, ())
     assert check.next_at == 0.0
     destination.move(Place(partition=2, version=7))
     assert check.next_at == LATE_SECONDS
