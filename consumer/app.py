@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from math import inf
 
-from consumer.archive import Layout, check_subject, journal_directory, open_archive
+from consumer.archive import ArchiveLocation, Layout, check_subject, journal_directory, open_archive
 from consumer.audit.count_duplicates import DuplicateCount
 from consumer.background import BackgroundTasks
 from consumer.cluster.coordinator import ArchiveUsage, Collector
-from consumer.cluster.locks import ArchiveLocation, take_name
+from consumer.cluster.locks import take_name
 from consumer.cluster.membership import LocalBucket, Membership
 from consumer.cluster.partition_owner import OwnedPartitions, WorkerParts, this_process
 from consumer.commit.other_partitions import ArchiveSources
@@ -52,8 +52,7 @@ and logging is set up once."""
 async def run(settings: Settings, until: Until, *, read: Callable[[], Settings]) -> None:
     """Run a collector until the work is done or a stop is requested; `read` loads the settings again at SIGHUP.
 
-    Raises:
-        ConfigError, Fatal, Unavailable: with what to do next.
+    Raises ConfigError, Fatal, Unavailable: with what to do next.
     """
     stop = Stop()
     actions = ReloadActions(fixed=FIXED, read=read, planned=_plan, reloaded=lambda _: events.collector_reloaded())
@@ -135,21 +134,28 @@ class _CollectorRun:
 async def _run_once(plan: Plan[Layout], until: Until, stop: Stop, *, has_worked: bool) -> None:
     """One run, from the name of the collector to the last partition that is given back."""
     settings, where = plan
-    chosen = settings.collector
-    archive = open_archive(chosen.directory)
-    journals = journal_directory(chosen.directory, archive, chosen.state)
+    chosen, archive_path = settings.collector, settings.collector.directory
+    archive = open_archive(archive_path)
+    journals = journal_directory(archive_path, archive, chosen.state)
     check_subject(journals, settings.logs.subject)
     place = ArchiveLocation(where, archive, journals, settings.logs.subject)
-    with _named(chosen) as (name, lock):
+    which = "-".join(map(str, chosen.read_partitions))
+    wanted = chosen.name or (f"{socket.gethostname()}-p{which}" if which else socket.gethostname())
+    name, lock, held = take_name(archive_path, wanted)
+    with held:
         run = _CollectorRun(settings=settings, until=until, place=place, name=name, stop=stop, has_worked=has_worked)
-        sealer = Sealer(place.directory, collector=name, codec=chosen.codec)
-        days, duplicates = _day_closer(chosen, sealer), DuplicateCount(place.directory)
-        collector = _collector(
-            run, await _membership(run), lock, sealer, lambda: ArchiveUsage(duplicates.bytes, days.over_share)
+        sealer, duplicates = Sealer(archive_path, collector=name, codec=chosen.codec), DuplicateCount(archive_path)
+        merger = Merger(archive_path, sealer, below=chosen.merge, most=chosen.segment)
+        retention = Retention(
+            archive_path, keep_days=chosen.keep_days, keep_bytes=chosen.keep_bytes, keep_by=chosen.keep_by
         )
+        collector = _collector(
+            run, await _membership(run), lock, sealer, lambda: ArchiveUsage(duplicates.bytes, retention.over_share)
+        )
+        days = DayCloser(archive_path, sealer, merger, retention)
         background = BackgroundTasks(settings, place, name, days, duplicates, stop)
         listen = chosen.listen if until is Until.STOPPED else ""
-        page = status_page(settings, listen, name=name, archive=chosen.directory, status=collector.status)
+        page = status_page(settings, listen, name=name, archive=archive_path, status=collector.status)
         with (
             page as pages,
             serving(
@@ -169,23 +175,17 @@ async def _run_once(plan: Plan[Layout], until: Until, stop: Stop, *, has_worked:
                     began = time.monotonic()
                     await collector.drain(lambda: background.close_days(collector))
                     if not stop.asked:
-                        segments = sealer.sealed if until is Until.SEALED else None
-                        _sum_up(collector, time.monotonic() - began, segments, style=settings.log.format)
-
-
-def _day_closer(chosen: CollectorSettings, sealer: Sealer) -> DayCloser:
-    merger = Merger(chosen.directory, sealer, below=chosen.merge, most=chosen.segment)
-    retention = Retention(
-        chosen.directory, keep_days=chosen.keep_days, keep_bytes=chosen.keep_bytes, keep_by=chosen.keep_by
-    )
-    return DayCloser(chosen.directory, sealer, merger, retention)
+                        done, seconds = collector.archived, time.monotonic() - began
+                        counts = {"host": done.hosts, "file": len(done.files), "line": done.lines, "byte": done.bytes}
+                        if until is Until.SEALED:
+                            counts["segment"] = sealer.sealed
+                        print_summary("archived", counts, seconds, style=settings.log.format)
 
 
 async def _membership(run: _CollectorRun) -> Membership:
     """What the collectors publish about themselves. Without permission for the bucket, only local locks are used.
 
-    Raises:
-        Unavailable: no server answers.
+    Raises Unavailable: no server answers.
     """
     open_bucket: Callable[[], Awaitable[Bucket]] = run.open_bucket
     retry = SessionRetry("collector", run.patience(), nap=run.stop.nap)
@@ -240,14 +240,6 @@ async def _open_local() -> Bucket:
     return LocalBucket()
 
 
-def _sum_up(collector: Collector, seconds: float, segments: int | None, *, style: str) -> None:
-    done = collector.archived
-    counts = {"host": done.hosts, "file": len(done.files), "line": done.lines, "byte": done.bytes}
-    if segments is not None:
-        counts["segment"] = segments
-    print_summary("archived", counts, seconds, style=style)
-
-
 def layout_of(chosen: CollectorSettings) -> Layout:
     """Spark's layout, or the template of SHIPPER_OUTPUT. Raises ConfigError: the template is invalid."""
     if chosen.store == "frames" and chosen.codec == "none":
@@ -264,16 +256,6 @@ def layout_of(chosen: CollectorSettings) -> Layout:
     except ValueError as error:
         raise ConfigError(f"SHIPPER_OUTPUT (--output): {error}") from None
     return Layout(chosen.directory, chosen.output)
-
-
-@contextlib.contextmanager
-def _named(chosen: CollectorSettings) -> Iterator[tuple[str, str]]:
-    """This collector's name in manifests, with the lock on it: it is unique among the collectors of the archive."""
-    which = "-".join(map(str, chosen.read_partitions))
-    wanted = chosen.name or (f"{socket.gethostname()}-p{which}" if which else socket.gethostname())
-    name = take_name(chosen.directory, wanted)
-    with name.held:
-        yield name.text, name.lock
 
 
 def _trouble(collector: Collector) -> str:
@@ -315,8 +297,7 @@ class PartitionDiscovery:
     async def find(self) -> list[int]:
         """The chosen partitions, unless they are retired, or else every partition that has a stream.
 
-        Raises:
-            StreamMissing: there is no stream. ConfigError: the template is for one partition. Transient: no session.
+        Raises StreamMissing: there is no stream. ConfigError: the template is for one partition. Transient: no session.
         """
         found = sorted(self._settings.collector.read_partitions)
         there: list[int] = []

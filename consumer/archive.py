@@ -10,9 +10,8 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from consumer.model import OpenFile
 from shipper import layout
-from shipper.durable_files import make_directory, replace_file, sync_directory
+from shipper.durable_files import Lock, LockHeld, make_directory, replace_file, sync_directory
 from shipper.errors import ConfigError, Fatal, Poison
 from shipper.layout import FileKey
 
@@ -68,10 +67,6 @@ class Layout:
         """Whether an open file has the name of this epoch: no earlier owner had it."""
         return (layout.epoch_of(path) or 0) == self.epoch
 
-    def is_stored_otherwise(self, file: OpenFile) -> bool:
-        """Whether a file was begun with other settings: another log may have its name now."""
-        return self.seals and file.codec != self.frames
-
 
 @functools.lru_cache(maxsize=MAX_CACHED)
 def _open_path(key: FileKey, epoch: int, frames: str) -> str:
@@ -100,16 +95,17 @@ def _checked(path: str) -> str:
 
 
 def open_archive(directory: Path) -> str:
-    """The identity of the archive in `directory`, which is made if it is new.
-
-    Raises:
-        ConfigError: the directory cannot be made or written.
-    """
+    """The identity of the archive in `directory`, made if it is new. Raises ConfigError: it cannot be written."""
     path = directory / IDENTITY
     try:
         make_directory(directory)
         if not path.exists():
-            _give_identity(path)
+            mine = path.with_name(f".{path.name}.{os.getpid()}")
+            replace_file(mine, json.dumps({"v": 1, "id": secrets.token_hex(8)}).encode() + b"\n")
+            with contextlib.suppress(FileExistsError):  # two collectors may do so at the same time: the first one stays
+                path.hardlink_to(mine)
+                sync_directory(directory)
+            mine.unlink()
         found = json.loads(path.read_bytes())
         if not os.access(directory, os.W_OK):
             raise PermissionError(13, "Permission denied")
@@ -124,8 +120,7 @@ def open_archive(directory: Path) -> str:
 def existing_identity(directory: Path, *, hint: str) -> str:
     """The identity of the archive in `directory`, which is not made; empty: an older version wrote it.
 
-    Raises:
-        ConfigError: there is no archive, or it cannot be read; `hint` explains how to choose one.
+    Raises ConfigError: there is no archive, or it cannot be read; `hint` explains how to choose one.
     """
     whole = directory.absolute()
     try:
@@ -143,16 +138,6 @@ def existing_identity(directory: Path, *, hint: str) -> str:
         text = f"the archive {whole} cannot be read: {getattr(error, 'strerror', None) or error}"
         raise ConfigError(text, hint="read it as the collector's user or group") from None
     return ""
-
-
-def _give_identity(path: Path) -> None:
-    """Write the identity. Two collectors may do so at the same time: the first identity stays."""
-    mine = path.with_name(f".{path.name}.{os.getpid()}")
-    replace_file(mine, json.dumps({"v": 1, "id": secrets.token_hex(8)}).encode() + b"\n")
-    with contextlib.suppress(FileExistsError):
-        path.hardlink_to(mine)
-        sync_directory(path.parent)
-    mine.unlink()
 
 
 def journal_directory(directory: Path, identity: str, state: Path | None) -> Path:
@@ -174,41 +159,22 @@ def lock_path(directory: Path, partition: int, epoch: int = 0) -> Path:
     return directory / LOCKS / f"partition={partition}{f'.{epoch}' if epoch else ''}.lock"
 
 
-def journal_path(journals: Path, prefix: str, partition: int, epoch: int = 0) -> Path:
-    """The journal of an epoch of a partition."""
-    return journals / f"{prefix}.p{partition}{f'.{epoch}' if epoch else ''}.sqlite"
-
-
-def newest_epoch(journals: Path, prefix: str, partition: int) -> int | None:
-    """The highest epoch with a journal, which is the current one; None: there is no journal."""
-    name = re.compile(re.escape(f"{prefix}.p{partition}") + r"(?:\.([1-9]\d*))?\.sqlite")
+def _found_journals(
+    journals: Path, prefix: str = ".+", partition: str = r"\d{1,6}"
+) -> list[tuple[str, int, int, Path]]:  # fmt: skip
+    """Prefix, partition, epoch and path of the journals in a directory; `prefix` and `partition` are patterns."""
+    name = re.compile(rf"({prefix})\.p({partition})(?:\.([1-9]\d*))?\.sqlite")
     with os.scandir(journals) as entries:
-        found = [int(match[1] or 0) for each in entries if (match := name.fullmatch(each.name)) and each.stat().st_size]
-    return max(found, default=None)
-
-
-def newest_journals(journals: Path, prefix: str) -> dict[int, Path]:
-    """The current journal of each partition: the one of the highest epoch."""
-    name = re.compile(re.escape(prefix) + r"\.p(\d{1,6})(?:\.([1-9]\d*))?\.sqlite")
-    found: dict[int, tuple[int, Path]] = {}
-    with os.scandir(journals) as entries:
-        for each in entries:
-            if (match := name.fullmatch(each.name)) and each.stat().st_size:
-                number, epoch = int(match[1]), int(match[2] or 0)
-                if number not in found or epoch > found[number][0]:
-                    found[number] = epoch, Path(each.path)
-    return {number: path for number, (_, path) in found.items()}
+        return [
+            (match[1], int(match[2]), int(match[3] or 0), Path(each.path))
+            for each in entries
+            if (match := name.fullmatch(each.name)) and each.stat().st_size
+        ]
 
 
 def check_subject(journals: Path, prefix: str) -> None:
-    """Refuse an archive that collectors of another subject write: both would write the same files.
-
-    Raises:
-        ConfigError: with the subject of the archive.
-    """
-    name = re.compile(r"(.+)\.p\d{1,6}(?:\.[1-9]\d*)?\.sqlite")
-    with os.scandir(journals) as entries:
-        found = {match[1] for each in entries if (match := name.fullmatch(each.name)) and each.stat().st_size}
+    """Raises ConfigError: collectors of another subject write this archive, and both would write the same files."""
+    found = {each[0] for each in _found_journals(journals)}
     if found and prefix not in found:
         raise ConfigError(
             f"this archive belongs to subject {min(found)!r}, and SHIPPER_SUBJECT is {prefix!r}",
@@ -217,12 +183,59 @@ def check_subject(journals: Path, prefix: str) -> None:
         )
 
 
-def check_journal(directory: Path, journal: Path, partition: int) -> None:
-    """Refuse to begin a new journal over files that an older one wrote: they would be written twice.
+@dataclass(frozen=True, slots=True)
+class ArchiveLocation:
+    """An archive as one collector sees it."""
 
-    Raises:
-        Fatal: the archive holds files of the partition, and the journal is not there.
-    """
+    layout: Layout
+    archive: str  #: its identity
+    journals: Path
+    prefix: str  #: first token of the subjects: which streams the journals are of
+
+    @property
+    def directory(self) -> Path:
+        """The archive's directory."""
+        return self.layout.archive
+
+    def newest_epoch(self, partition: int) -> int | None:
+        """The highest epoch with a journal, which is the current one; None: the partition has no journal here."""
+        found = _found_journals(self.journals, re.escape(self.prefix), str(partition))
+        return max((epoch for _, _, epoch, _ in found), default=None)
+
+    def newest_journals(self) -> dict[int, Path]:
+        """The current journal of each partition of this archive: the one of the highest epoch."""
+        found = sorted(_found_journals(self.journals, re.escape(self.prefix)))
+        return {partition: path for _, partition, _, path in found}
+
+    def journal(self, partition: int, epoch: int) -> Path:
+        """The journal of an epoch."""
+        return self.journals / f"{self.prefix}.p{partition}{f'.{epoch}' if epoch else ''}.sqlite"
+
+    def lock(self, partition: int, epoch: int) -> Path:
+        """The lock of the one writer of an epoch."""
+        return lock_path(self.directory, partition, epoch)
+
+    def has_open_files(self, partition: int, date: str) -> bool:
+        """Whether something of a day of a partition is not sealed."""
+        return any((self.directory / f"date={date}/partition={partition}").glob("host=*/_[os]*"))
+
+    def what(self, partition: int) -> str:
+        """The partition with its archive, as text."""
+        return f"partition {partition} of the archive {self.directory}"
+
+
+def try_lock(path: Path, what: str) -> contextlib.ExitStack | None:
+    """The lock, released when the stack is closed; None: another process holds it."""
+    stack = contextlib.ExitStack()
+    try:
+        stack.enter_context(Lock(path, what))
+    except LockHeld:
+        return None
+    return stack
+
+
+def check_journal(directory: Path, journal: Path, partition: int) -> None:
+    """Raises Fatal: the archive holds files of the partition and its journal is missing: all would be written twice."""
     is_new = not journal.exists() or journal.stat().st_size == 0
     begun = _begun(directory, partition).exists() or any(directory.glob(f"date=*/partition={partition}"))
     if is_new and begun:

@@ -8,19 +8,21 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any
 
+from consumer.archive import ArchiveLocation, try_lock
 from consumer.audit.count_duplicates import DuplicateCount
 from consumer.cluster.coordinator import Collector
-from consumer.cluster.locks import ArchiveLocation, dead_names, try_lock
+from consumer.cluster.locks import dead_names
 from consumer.commit.journal import Journal
 from consumer.model import SourceKey
 from consumer.partition import receipts
 from consumer.partition.receipts import ReceiptOrigin, RequestLimit
 from consumer.segments.day_close import DayCloser
 from shipper import events
-from shipper.control import MAX_SOURCES, ReceiptsReply, ReceiptsRequest, request_from_json
+from shipper.control import MAX_SOURCES, ReceiptsRequest, request_from_json
 from shipper.errors import ShipperError
 from shipper.jetstream.connection import connect
 from shipper.lifecycle import Stop
@@ -34,32 +36,24 @@ SERVICES = "fshipper.services"
 """Group of entry points under which the partitioner offers its services."""
 
 
+@dataclass(frozen=True, slots=True)
 class BackgroundTasks:
     """The background tasks of one collector."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        place: ArchiveLocation,
-        name: str,
-        days: DayCloser,
-        duplicates: DuplicateCount,
-        stop: Stop,
-    ) -> None:
-        self._settings = settings
-        self._place = place
-        self._name = name
-        self._days = days
-        self._duplicates = duplicates
-        self._stop = stop
+    settings: Settings
+    place: ArchiveLocation
+    name: str
+    days: DayCloser
+    duplicates: DuplicateCount
+    stop: Stop
 
     @contextlib.asynccontextmanager
     async def running(self, collector: Collector) -> AsyncIterator[None]:
         """Run every task until the block ends."""
         work = [self._close_days(collector), self._answer_for_retired(collector)]
-        if self._place.layout.seals:
+        if self.place.layout.seals:
             work.append(self._count_duplicates())
-        if self._settings.collector.serve_partitions:
+        if self.settings.collector.serve_partitions:
             work.append(self._serve_partitions())
         tasks = [asyncio.create_task(each) for each in work]
         try:
@@ -73,10 +67,10 @@ class BackgroundTasks:
         """Close days that are over, also for dead collectors, whose names no process can take meanwhile."""
 
         def close() -> None:
-            with dead_names(self._place.directory, self._name) as dead:
-                self._days.run(collector.held, lambda: collector.is_sure, dead, everywhere=collector.others_past)
+            with dead_names(self.place.directory, self.name) as dead:
+                self.days.run(collector.held, lambda: collector.is_sure, dead, everywhere=collector.others_past)
 
-        if self._place.layout.seals:
+        if self.place.layout.seals:
             await asyncio.to_thread(close)
 
     async def _close_days(self, collector: Collector) -> None:
@@ -89,20 +83,20 @@ class BackgroundTasks:
         try:
             while True:
                 try:
-                    await asyncio.to_thread(self._duplicates.count, lambda: not (ending.is_set() or self._stop.asked))
+                    await asyncio.to_thread(self.duplicates.count, lambda: not (ending.is_set() or self.stop.asked))
                 except OSError as error:
                     events.days_failed(error=str(error))
-                await asyncio.sleep(self._duplicates.rest)
+                await asyncio.sleep(self.duplicates.rest)
         finally:
             ending.set()
 
     async def _answer_for_retired(self, collector: Collector) -> None:
         """Answer requests about retired partitions, in one session after another."""
-        retired = RetiredPartitions(self._place, collector.is_retired)
+        retired = RetiredPartitions(self.place, collector.is_retired)
         while True:
             with contextlib.suppress(ShipperError):
                 connection = await connect(
-                    self._settings.nats, name=f"fshipper consume {self._name} retired", inbox="_INBOX_collector"
+                    self.settings.nats, name=f"fshipper consume {self.name} retired", inbox="_INBOX_collector"
                 )
                 async with connection:
                     lost = asyncio.Event()
@@ -115,7 +109,7 @@ class BackgroundTasks:
         """Create streams when producers request them: a service of the partitioner, found by its entry point."""
         (found,) = entry_points(group=SERVICES, name="streams")
         try:
-            await found.load()(self._settings, self._stop)
+            await found.load()(self.settings, self.stop)
         except ShipperError as error:  # the collector writes the archive also without this service
             events.stream_refused(partition=None, host="", reason=str(error))
 
@@ -139,11 +133,8 @@ class RetiredPartitions:
         host = subject.removeprefix(control_up(""))
         if not self._limit.allows(host, request):
             return None
-        reply = self._reply(host, request.partition, request.sources)
-        return reply.to_json() if reply else None
-
-    def _reply(self, host: str, partition: int, asked: tuple[str, ...] | None) -> ReceiptsReply | None:
-        place, epoch = self._place, self._place.newest_epoch(partition)
+        place, partition, asked = self._place, request.partition, request.sources
+        epoch = place.newest_epoch(partition)
         lock = try_lock(place.lock(partition, epoch), place.what(partition)) if epoch is not None else None
         if epoch is None or lock is None:  # it belongs to another archive, or its worker has not ended yet
             return None
@@ -158,4 +149,4 @@ class RetiredPartitions:
                 through = journal.position.applied
             finally:
                 journal.close()
-        return receipts.reply(known, ReceiptOrigin(place.archive, through), is_retired=True)
+        return receipts.reply(known, ReceiptOrigin(place.archive, through), is_retired=True).to_json()

@@ -171,13 +171,13 @@ def _at(stream: BinaryIO, offset: int, length: int) -> bytes:
 
 def joined(parts: Iterable[FrameIndex | None]) -> FrameIndex | None:
     """The index of segments that become one; None: one of them has none."""
-    known = []
+    frames, is_exact = list[Frame](), True
     for part in parts:
         if part is None:
             return None
-        known.append(part)
-    frames = tuple(frame for each in known for frame in each.frames)
-    return FrameIndex(frames, all(each.is_exact for each in known))
+        frames += part.frames
+        is_exact = is_exact and part.is_exact
+    return FrameIndex(tuple(frames), is_exact)
 
 
 def frames_in(stream: BinaryIO, end: int) -> list[tuple[int, int]] | None:

@@ -15,7 +15,7 @@ from consumer.commit.staged_batch import Hole, RunTotals, StagedBatch
 from consumer.commit.store import PartitionStore
 from consumer.commit.watermark import REASON_EXCLUDED, REASON_FORKED, REASON_REWRITTEN
 from consumer.dlq import publish
-from consumer.model import PartitionOptions, Position, SourceKey, Until
+from consumer.model import PartitionOptions, SourceKey, Until
 from consumer.partition.maintenance import ControlRequests, Maintenance, partition_tasks
 from consumer.partition.missing_ranges import MissingRanges
 from consumer.partition.purge import StreamPurge
@@ -45,22 +45,24 @@ class Worker:
     ) -> None:  # fmt: skip
         self._options = options
         self._store = store
+        self.journal = store.journal
         self._applier = applier
         self._missing = missing
         self._maintenance = maintenance
         self._sessions = sessions
         self._stop = sessions.stop
+        self._take_seconds = TAKE_SECONDS if options.until is Until.STOPPED else DRAIN_TAKE_SECONDS
         self._cut_letters = 0
         self._over_budget: Counter[str] = Counter()  # messages by the budget of their host that was exhausted
-        self._pending = 0
+        self.partition = options.partition
+        self.pending = 0  #: messages in the stream that follow the last batch
         self.archived = RunTotals()
 
     async def run(self) -> None:
         """Write until the work is done or a stop is requested.
 
-        Raises:
-            Unavailable: no server for too long. ShipperError: drained, but a hole is open.
-            Fenced: another collector has the partition; it continues from the last commit.
+        Raises Unavailable: no server for too long. ShipperError: drained, but a hole is open. Fenced: another collector
+        has the partition; it continues from the last commit.
         """
         try:
             await self._sessions.run(self._session)
@@ -72,10 +74,6 @@ class Worker:
         finally:
             await self._maintenance.end()
             self._store.stop()
-
-    def close(self) -> None:
-        """Close files and journals. Everything that was committed is durable already."""
-        self._store.close()
 
     # -- one session --------------------------------------------------------------------------------------------
 
@@ -103,10 +101,6 @@ class Worker:
                 self._sessions.archive_works()
         await self._maintenance.receipts.send_all(inbox)  # the next owner may be a collector of another archive
 
-    @property
-    def _take_seconds(self) -> float:
-        return TAKE_SECONDS if self._options.until is Until.STOPPED else DRAIN_TAKE_SECONDS
-
     async def _commit_all(self, inbox: Inbox, batch: list[Delivery]) -> None:
         for part in _parts(batch, TEXT_A_PAYLOAD * self._options.batch_bytes):
             staged = await self._commit(inbox, part)
@@ -132,8 +126,8 @@ class Worker:
 
     def _note(self, staged: StagedBatch, last: Delivery, seconds: float) -> None:
         self._sessions.archive_works()
-        self._pending = last.pending
-        _report(staged, self._missing.open, partition=self._options.partition, seconds=seconds, pending=self._pending)
+        self.pending = last.pending
+        _report(staged, self._missing.open, partition=self.partition, seconds=seconds, pending=self.pending)
         self._cut_letters += staged.budgets.cut.total()
         for (_, budget), messages in staged.budgets.refused.items():
             self._over_budget[budget] += messages
@@ -146,48 +140,23 @@ class Worker:
     def status(self) -> dict[str, Any]:
         """The state of the worker, as `fshipper status` shows it."""
         return {
-            "partition": self._options.partition,
+            "partition": self.partition,
             "stream": self._options.stream,
-            "applied": self._store.journal.position.applied,
-            "pending": self._pending,
-            "open_files": len(self._store.journal.files),
+            "applied": self.journal.position.applied,
+            "pending": self.pending,
+            "open_files": len(self.journal.files),
             "holes": len(self._missing),
-            "refused_questions": self._maintenance.requests.refused,
+            "refused_questions": self._maintenance.requests.limit.refused,
             "cut_dead_letters": self._cut_letters,
             "over_budget": dict(self._over_budget),
             "trouble": self.trouble,
-            **self._maintenance.site_status(),
+            **self._maintenance.site.status(),
         }
 
     @property
     def trouble(self) -> str:
         """Why the worker cannot write at the moment; empty: it can."""
         return self._sessions.trouble
-
-    @property
-    def partition(self) -> int:
-        """The partition that it writes."""
-        return self._options.partition
-
-    @property
-    def position(self) -> Position:
-        """The committed position in the stream."""
-        return self._store.journal.position
-
-    @property
-    def files(self) -> frozenset[str]:
-        """Paths of the files that the journal knows, relative to the archive."""
-        return frozenset(self._store.journal.files)
-
-    @property
-    def moved_aside(self) -> frozenset[str]:
-        """The paths of files that are being sealed, before they were renamed for it; the rename may be pending."""
-        return frozenset(file.opened for file in self._store.journal.files.values() if file.opened)
-
-    @property
-    def forked(self) -> Mapping[str, int]:
-        """Hosts of which two producers continued one source, and when that was last seen, in ns since 1970."""
-        return self._store.journal.forked
 
     def past(self) -> str:
         """The newest date for which `is_past` is true; empty: unknown."""
@@ -218,18 +187,12 @@ def make_worker(
 ) -> Worker:  # fmt: skip
     """A worker that writes `store` in `sessions`. `wall` is the time in seconds since 1970."""
     stream, frames = StreamView(wall), FrameCache(sealer.codec)
-    missing = MissingRanges(options, store, stream)
+    missing, purge = MissingRanges(options, store, stream), StreamPurge(options, store, stream)
     sealing = SealScheduler(options, store, sealer, frames, stream, sessions.stop)
     receipts = ReceiptSender(options, store)
-    purge = StreamPurge(options, store, stream)
-    maintenance = Maintenance(
-        list(partition_tasks(options, store, missing, sealing, receipts, purge)),
-        sealing,
-        receipts,
-        purge,
-        ControlRequests(options, receipts, sealing),
-        stream,
-    )
+    tasks = list(partition_tasks(options, store, missing, sealing, receipts, purge))
+    requests = ControlRequests(options, receipts, sealing)
+    maintenance = Maintenance(tasks, sealing, receipts, purge.site, requests, stream)
     return Worker(options, store, Applier(options, store, frames), missing, maintenance, sessions)
 
 
@@ -247,28 +210,23 @@ def _report(
         )
     for known in staged.rewritten:
         events.source_rewritten(partition=partition, host=known.host, file=known.file, offset=known.watermark)
-    for found in staged.archived_before:
-        known = found.known
-        events.source_archived_before(
-            partition=partition,
-            other=found.partition,
-            host=known.host,
-            file=known.file,
-            source=known.id,
-            watermark=known.watermark,
-        )
+    for other, known in staged.archived_before:
+        about = {"host": known.host, "file": known.file, "source": known.id}
+        events.source_archived_before(partition=partition, other=other, watermark=known.watermark, **about)
     for dead in staged.dead_letters:
-        delivery = dead.delivery
-        events.message_dead_lettered(
-            partition=partition, sequence=delivery.sequence, subject=delivery.subject, reason=dead.reason
-        )
+        sequence, subject = dead.delivery.sequence, dead.delivery.subject
+        events.message_dead_lettered(partition=partition, sequence=sequence, subject=subject, reason=dead.reason)
     for host, messages in staged.overflowed.items():
         events.host_crowded(partition=partition, host=host, messages=messages)
     for host, letters in staged.budgets.cut.items():
         events.dead_letter_cut(partition=partition, host=host, letters=letters)
     for (host, budget), messages in staged.budgets.refused.items():
         events.host_over_budget(partition=partition, host=host, budget=budget, messages=messages)
-    _report_holes(staged, holes_before, partition)
+    for key, hole in staged.holes.items():
+        if key not in holes_before:
+            start, end = hole.missing
+            events.hole_opened(partition=partition, host=key.host, file=hole.file, start=start, end=end)
+    events.holes_open(partition=partition, count=len(staged.holes))
     events.batch_committed(
         partition=partition,
         outcomes=dict(staged.outcomes),
@@ -278,29 +236,12 @@ def _report(
     )
 
 
-def _report_holes(staged: StagedBatch, before: Mapping[SourceKey, Hole], partition: int) -> None:
-    for source, hole in staged.holes.items():
-        if source not in before:
-            start, end = hole.missing
-            events.hole_opened(partition=partition, host=source.host, file=hole.file, start=start, end=end)
-    events.holes_open(partition=partition, count=len(staged.holes))
-
-
 def _report_losses(staged: StagedBatch, partition: int) -> None:
     for loss in staged.changes.losses:
         if loss.reason in {REASON_FORKED, REASON_REWRITTEN}:
             continue  # source_forked and source_rewritten report these
+        host, file, (start, end) = loss.source.host, staged.changes.sources[loss.source].file, loss.span
         if loss.reason == REASON_EXCLUDED:
-            file = staged.changes.sources[loss.source].file
-            events.exclusion_recorded(
-                partition=partition, host=loss.source.host, file=file, start=loss.span.start, end=loss.span.end
-            )
-            continue
-        events.gap_recorded(
-            partition=partition,
-            host=loss.source.host,
-            file=staged.changes.sources[loss.source].file,
-            start=loss.span.start,
-            end=loss.span.end,
-            reason=loss.reason,
-        )
+            events.exclusion_recorded(partition=partition, host=host, file=file, start=start, end=end)
+        else:
+            events.gap_recorded(partition=partition, host=host, file=file, start=start, end=end, reason=loss.reason)

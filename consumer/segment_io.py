@@ -1,12 +1,13 @@
 """The bytes of segments: packed, unpacked and counted on their way. Bounded memory, whatever they hold."""
 
 import contextlib
+import gzip
 import sys
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import zstandard
 
@@ -153,7 +154,10 @@ def frames(stored: Reader, codec: str) -> Iterator[tuple[bytes, bytes]]:
     """Each frame with its text, to the first that is not whole: cut off, or damaged."""
     rest = b""
     while True:
-        unpacker, frame, text = _unpacker(codec), list[bytes](), list[bytes]()
+        unpacker: Any = zlib.decompressobj(_GZIP_WINDOW)
+        if codec == "zstd":
+            unpacker = zstandard.ZstdDecompressor().decompressobj()
+        frame, text = list[bytes](), list[bytes]()
         while not unpacker.eof:
             chunk = rest or stored.read(FRAMES_BYTES)
             try:
@@ -212,19 +216,6 @@ def _members(stored: Reader) -> Iterator[bytes]:
         rest = member.unused_data
 
 
-class _Unpacker(Protocol):
-    eof: bool
-    unused_data: bytes
-
-    def decompress(self, chunk: bytes, /) -> bytes: ...
-
-
-def _unpacker(codec: str) -> _Unpacker:
-    if codec == "zstd":
-        return zstandard.ZstdDecompressor().decompressobj()  # type: ignore[return-value]
-    return zlib.decompressobj(_GZIP_WINDOW)  # type: ignore[return-value]
-
-
 @contextlib.contextmanager
 def _packer(packed: CountingWriter, codec: str) -> Iterator[Writer]:
     if codec == "zstd":
@@ -232,22 +223,8 @@ def _packer(packed: CountingWriter, codec: str) -> Iterator[Writer]:
         with compressor.stream_writer(packed, closefd=False) as zst:  # type: ignore[arg-type]
             yield zst
     elif codec == "gzip":
-        gz = _Gzip(packed)
-        yield gz
-        gz.finish()
+        # one member without name and time, so that equal bytes give equal segments
+        with gzip.GzipFile("", "wb", GZIP_LEVEL, packed, mtime=0) as gz:  # type: ignore[call-overload]
+            yield gz
     else:
         yield packed
-
-
-class _Gzip:
-    """One gzip member without name and time, so that equal bytes give equal segments."""
-
-    def __init__(self, packed: CountingWriter) -> None:
-        self._packed = packed
-        self._packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
-
-    def write(self, chunk: bytes) -> None:
-        self._packed.write(self._packer.compress(chunk))
-
-    def finish(self) -> None:
-        self._packed.write(self._packer.flush())

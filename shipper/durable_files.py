@@ -118,9 +118,10 @@ class Lock:
                 hint=f"{see}; wait until it ends, or stop it",
                 holder=holder,
             ) from None
-        os.ftruncate(descriptor, 0)
         about = f"{os.getpid()}\n" + (f"{self.listen}\n" if self.listen else "")
-        os.pwrite(descriptor, about.encode(), 0)
+        with contextlib.suppress(OSError):  # on a full disk other processes see no holder, and the lock is held
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, about.encode(), 0)
         self._descriptor = descriptor
         return self
 

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from consumer.cluster.locks import lock_identity, name_lock, try_lock
+from consumer.archive import try_lock
+from consumer.cluster.locks import lock_identity, name_lock
 from consumer.cluster.membership import FORKED_SECONDS, MAX_FORKED, RENEWALS, Member, Membership
-from consumer.cluster.partition_owner import OwnedPartition, OwnedPartitions, refuse_held, refuse_locked
+from consumer.cluster.partition_owner import OwnedPartition, OwnedPartitions
 from consumer.commit.staged_batch import RunTotals
 from shipper import events
 from shipper.durable_files import Lock, LockHeld
@@ -23,6 +24,10 @@ from shipper.retry import Patience, SessionRetry, Trouble
 
 FIND_SECONDS = 10.0
 NAMED_HOSTS = 5
+NOTHING_TO_DRAIN = (
+    "a collector runs and writes everything that arrives, so there is nothing to do;"
+    " fshipper status shows how far it is, and it seals by itself. To drain manually, stop it first."
+)
 
 Find = Callable[[], Awaitable[list[int]]]
 
@@ -63,8 +68,7 @@ class Collector:
     async def serve(self) -> None:
         """Write a share of the partitions until a stop is requested.
 
-        Raises:
-            ShipperError: what ended the first partition that failed, or why nothing could begin.
+        Raises ShipperError: what ended the first partition that failed, or why nothing could begin.
         """
         self._stop.on_ask(self._owned.stop)
         try:
@@ -84,14 +88,12 @@ class Collector:
     async def drain(self, before_the_end: Callable[[], Awaitable[None]]) -> None:
         """Take every partition, and end when all of them are read to their end.
 
-        `before_the_end` runs while they are still held.
-
-        Raises:
-            ShipperError: another collector that lives has one of them; or as `serve`.
+        `before_the_end` runs while they are still held. Raises ShipperError: another collector that lives has one of
+        them; or as `serve`.
         """
         self._stop.on_ask(self._owned.stop)
         for owner in await self._claim_all():
-            self._owned.start(owner, hold_until=self._until_all_are_done)
+            self._owned.start(owner, hold_until=self._may_end.wait)
         self._known, self._has_shared = self.partitions, True
         keeping = asyncio.create_task(self._keep())
         await self._owned.idle()
@@ -100,9 +102,6 @@ class Collector:
         self._may_end.set()
         keeping.cancel()
         await self._end()
-
-    async def _until_all_are_done(self) -> None:
-        await self._may_end.wait()
 
     @property
     def held(self) -> list[OwnedPartition]:
@@ -139,9 +138,7 @@ class Collector:
         claim, _ = self._membership.claim(partition)
         if claim is None:
             return self._place.newest_epoch(partition) is None
-        theirs = (
-            claim.archive != self._place.archive
-        )  # then its owner does not seal files that are open in this archive
+        theirs = claim.archive != self._place.archive  # its owner does not seal files that are open in this archive
         return claim.past >= date and not (theirs and self._place.has_open_files(partition, date))
 
     @property
@@ -165,7 +162,8 @@ class Collector:
         """The hosts of which two producers recently continued one source, as many as claims contain."""
         since = time.time_ns() - int(FORKED_SECONDS * 1e9)
         workers = [owner.worker for owner in self._owned if owner.worker is not None]
-        return sorted({host for each in workers for host, at in each.forked.items() if at >= since})[:MAX_FORKED]
+        forked = (each.journal.forked for each in workers)
+        return sorted({host for hosts in forked for host, at in hosts.items() if at >= since})[:MAX_FORKED]
 
     # -- rounds -------------------------------------------------------------------------------------------------
 
@@ -316,10 +314,16 @@ class Collector:
             with Lock(place.lock(partition, place.newest_epoch(partition) or 0), place.what(partition)):
                 pass
         except LockHeld as held:
-            raise refuse_locked(str(held), held.holder) from None
+            hint = f"{NOTHING_TO_DRAIN} ps -fp {held.holder.pid} shows it." if held.holder.pid else NOTHING_TO_DRAIN
+            if "--drain" in held.holder.command.split():
+                hint = "another drain runs; it ends by itself and writes everything that is in the streams: wait for it"
+            raise ShipperError(str(held), hint=hint) from None
         claim, _ = self._membership.claim(partition)
         if claim is not None and self._membership.renewed(partition):
-            raise refuse_held(partition, claim)
+            raise ShipperError(
+                f"partition {partition} is written by collector {claim.owner} (process {claim.pid} on {claim.host})",
+                hint=NOTHING_TO_DRAIN,
+            )
 
     async def _keep(self) -> None:
         while True:
@@ -355,7 +359,8 @@ def assign(partitions: Iterable[int], members: Collection[Member], holders: Mapp
     Members that take the same partitions have numbers of partitions that differ by at most one. The holder of a
     partition keeps it unless the numbers differ by more, so a member that joins or leaves moves only its own share.
     """
-    shares: dict[str, list[int]] = {member.instance: [] for member in sorted(members, key=_order)}
+    ordered = sorted(members, key=lambda member: (member.name, member.instance))
+    shares: dict[str, list[int]] = {member.instance: [] for member in ordered}
     takers = {member.instance: member for member in members}
     free: list[tuple[int, int, list[str]]] = []
     for partition in sorted(set(partitions)):
@@ -369,10 +374,6 @@ def assign(partitions: Iterable[int], members: Collection[Member], holders: Mapp
         min((shares[instance] for instance in able), key=len).append(partition)
     _even_out(shares, takers)
     return {partition: instance for instance, share in shares.items() for partition in share}
-
-
-def _order(member: Member) -> tuple[str, str]:
-    return member.name, member.instance
 
 
 def _even_out(shares: dict[str, list[int]], takers: Mapping[str, Member]) -> None:

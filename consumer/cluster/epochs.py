@@ -16,7 +16,8 @@ import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
-from consumer.cluster.locks import ArchiveLocation, holder_of, lock_identity, try_lock
+from consumer.archive import ArchiveLocation, try_lock
+from consumer.cluster.locks import holder_of, lock_identity
 from consumer.cluster.membership import Claim
 from shipper import layout
 from shipper.durable_files import sync_directory
@@ -28,8 +29,7 @@ ATTEMPTS = 50
 def begin_epoch(place: ArchiveLocation, partition: int, *, copied: int, epoch: int) -> None:
     """Create the journal of `epoch` as a copy of that of epoch `copied`. Atomic and durable.
 
-    Raises:
-        Fenced: another collector created this epoch. ArchiveTrouble: the journal changes during every copy. OSError.
+    Raises Fenced: another collector created this epoch. ArchiveTrouble: the journal changes during every copy. OSError.
     """
     source, target = place.journal(partition, copied), place.journal(partition, epoch)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
@@ -98,33 +98,26 @@ def sweep(
     `known`: the paths of files in the journal of `epoch`; `moved_aside`: the earlier paths of these files, which may
     still contain committed bytes. Returns whether nothing is left. Raises OSError.
     """
-    older = [number for number in _epochs(place, partition) if number < epoch]
     done = True
-    for number in older:
+    for number in range(min(epoch, place.newest_epoch(partition) or 0)):
+        journal = place.journal(partition, number)
+        if not journal.exists():
+            continue
         lock = try_lock(place.lock(partition, number), place.what(partition))
         if lock is None:
             done = False
             continue
         with lock:
-            if _remove_strays(place, partition, number, known, moved_aside):
-                _remove_journal(place.journal(partition, number))
-            else:
+            if not _remove_strays(place, partition, number, known, moved_aside):
                 done = False
+                continue
+            for path in (_wal(journal), Path(f"{journal}-shm"), journal, journal.with_suffix(".lock")):
+                path.unlink(missing_ok=True)
+            sync_directory(journal.parent)
     if done:
         for path in place.journals.glob(f".{place.journal(partition, 0).stem}.*.tmp*"):  # left by a kill during a copy
             path.unlink(missing_ok=True)
     return done
-
-
-def _epochs(place: ArchiveLocation, partition: int) -> list[int]:
-    newest = place.newest_epoch(partition) or 0
-    return [number for number in range(newest) if place.journal(partition, number).exists()]
-
-
-def _remove_journal(journal: Path) -> None:
-    for path in (Path(f"{journal}-wal"), Path(f"{journal}-shm"), journal, journal.with_suffix(".lock")):
-        path.unlink(missing_ok=True)
-    sync_directory(journal.parent)
 
 
 def _remove_strays(
@@ -182,9 +175,7 @@ def step(sight: OwnerState) -> ClaimAction:
     if not sight.has_epochs:
         return ClaimAction.CONTINUE if sight.locked else ClaimAction.WAIT
     stuck = sight.locked or claim.lock != sight.lock or claim.pid == sight.holder
-    return (
-        ClaimAction.BEGIN if stuck else ClaimAction.WAIT
-    )  # else a process without a lease has the lock: it would not be fenced
+    return ClaimAction.BEGIN if stuck else ClaimAction.WAIT  # a process without a lease has the lock: not fenced
 
 
 def _by_lock(sight: OwnerState) -> ClaimAction:

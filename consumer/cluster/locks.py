@@ -1,58 +1,19 @@
-"""The archive of a collector with its journals and locks."""
+"""Locks between the collectors of one archive: on the partitions, and on the names of the collectors."""
 
 import contextlib
 import functools
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from consumer.archive import LOCKS, Layout, journal_path, lock_path, newest_epoch, newest_journals
-from shipper.durable_files import Lock, make_directory
+from consumer.archive import LOCKS, try_lock
+from shipper.durable_files import make_directory
 from shipper.errors import Fatal
 from shipper.layout import MANIFEST_DIRECTORY, escape, unescape
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 OTHER_NAMES = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class ArchiveLocation:
-    """An archive as one collector sees it."""
-
-    layout: Layout
-    archive: str  #: its identity
-    journals: Path
-    prefix: str  #: first token of the subjects: which streams the journals are of
-
-    @property
-    def directory(self) -> Path:
-        """The archive's directory."""
-        return self.layout.archive
-
-    def newest_epoch(self, partition: int) -> int | None:
-        """The current epoch; None: the partition has no journal here."""
-        return newest_epoch(self.journals, self.prefix, partition)
-
-    def journal(self, partition: int, epoch: int) -> Path:
-        """The journal of an epoch."""
-        return journal_path(self.journals, self.prefix, partition, epoch)
-
-    def newest_journals(self) -> dict[int, Path]:
-        """The current journal of each partition of this archive."""
-        return newest_journals(self.journals, self.prefix)
-
-    def lock(self, partition: int, epoch: int) -> Path:
-        """The lock of the one writer of an epoch."""
-        return lock_path(self.directory, partition, epoch)
-
-    def has_open_files(self, partition: int, date: str) -> bool:
-        """Whether something of a day of a partition is not sealed."""
-        return any((self.directory / f"date={date}/partition={partition}").glob("host=*/_[os]*"))
-
-    def what(self, partition: int) -> str:
-        """The partition with its archive, as text."""
-        return f"partition {partition} of the archive {self.directory}"
 
 
 @functools.cache
@@ -74,16 +35,6 @@ def lock_identity(path: Path) -> str:
     return f"{kernel()}/{found.st_dev}:{found.st_ino}"
 
 
-def try_lock(path: Path, what: str) -> contextlib.ExitStack | None:
-    """The lock, released when the stack is closed; None: another process holds it."""
-    stack = contextlib.ExitStack()
-    try:
-        stack.enter_context(Lock(path, what))
-    except Fatal:
-        return None
-    return stack
-
-
 def holder_of(path: Path) -> int:
     """The id of the process that took the lock last; 0: unknown."""
     try:
@@ -92,8 +43,7 @@ def holder_of(path: Path) -> int:
         return 0
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
+class Name(NamedTuple):
     """The name of this collector in manifests, unique among the live collectors of an archive."""
 
     text: str
@@ -104,8 +54,7 @@ class Name:
 def take_name(directory: Path, wanted: str) -> Name:
     """`wanted`, or `wanted-2` and so on if a live collector has it; locked until `held` is closed.
 
-    Raises:
-        Fatal: a thousand collectors have such names.
+    Raises Fatal: a thousand collectors have such names.
     """
     for number in range(1, OTHER_NAMES):
         text = wanted if number == 1 else f"{wanted}-{number}"
@@ -129,13 +78,9 @@ def dead_names(directory: Path, mine: str) -> Iterator[list[str]]:
     """
     with contextlib.ExitStack() as stack:
         dead = []
-        for name in _names_of_open_days(directory) - {mine}:
+        manifests = directory.glob(f"{MANIFEST_DIRECTORY}/date=*/*.jsonl")
+        for name in {unescape(path.stem) for path in manifests if not path.with_suffix(".done").exists()} - {mine}:
             if (lock := try_lock(name_lock(directory, name), name)) is not None:
                 stack.enter_context(lock)
                 dead.append(name)
         yield sorted(dead)
-
-
-def _names_of_open_days(directory: Path) -> set[str]:
-    lists = directory.glob(f"{MANIFEST_DIRECTORY}/date=*/*.jsonl")
-    return {unescape(path.stem) for path in lists if not path.with_suffix(".done").exists()}

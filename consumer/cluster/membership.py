@@ -7,14 +7,16 @@ Expiry is the time for which an entry was seen unchanged. Clocks of different ma
 """
 
 import asyncio
+import contextlib
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any, get_type_hints
 
-from shipper.errors import Transient
+from consumer.model import Position
+from shipper.errors import Fenced, SessionLost, Transient
 from shipper.layout import NANOSECONDS
 from shipper.model import Entry
 from shipper.partition_map import MAX_PARTITIONS, decode
@@ -69,6 +71,11 @@ class Claim:
     directory: str = ""  #: where the archive is on the host of the collector; empty: written by an older version
     past: str = ""  #: the newest complete day: all sealed, and the stream can deliver nothing more for it; "": none
     forked: str = ""  #: hosts of which two producers continued one source, the newest first: `host=seconds,...`
+
+    @property
+    def position(self) -> Position:
+        """The position in the stream."""
+        return Position(**{name: getattr(self, name) for name in Position.__slots__})
 
     def ended(self) -> "Claim":
         """The claim, marked as released."""
@@ -205,11 +212,8 @@ class ChangeClock:
         for key, revision in revisions.items():
             seen = self._seen.get(key)
             same = seen is not None and seen.revision == revision
-            self._seen[key] = (
-                replace(seen, still=seen.still + passed)
-                if seen and same
-                else _Observation(revision, changed=seen is not None)
-            )
+            changed = _Observation(revision, changed=seen is not None)
+            self._seen[key] = replace(seen, still=seen.still + passed) if seen and same else changed
 
     def still(self, key: str) -> float:
         """Seconds for which the entry of `key`, or its absence, has not changed."""
@@ -253,33 +257,21 @@ class Membership:
 
     async def read_all(self, partitions: Iterable[int]) -> None:
         """Read the entries: the members, and the owners of `partitions`."""
-        bucket = await self._session()
         keys = [members_of(self._prefix), map_key(self._prefix)]
         keys += [lease_key(self._prefix, number) for number in partitions]
-        try:
+        async with self._session() as bucket:
             self._entries = await bucket.entries(keys)
-        except Transient:
-            await self.close()
-            raise
         self._watch.observe(self._entries)
 
     async def put(self, key: str, value: Member | Claim, *, expected: int | None = None) -> int | None:
         """Store `value`; its revision, or None: the entry has another revision than `expected`."""
-        bucket = await self._session()
-        try:
+        async with self._session() as bucket:
             return await bucket.put(key, encode(value), expected=expected)
-        except Transient:
-            await self._drop(bucket)
-            raise
 
     async def read(self, key: str) -> Entry:
         """The entry of `key` as it is now; revision 0: there is none."""
-        bucket = await self._session()
-        try:
+        async with self._session() as bucket:
             return (await bucket.entries([key])).get(key, Entry(0, b""))
-        except Transient:
-            await self._drop(bucket)
-            raise
 
     async def close(self) -> None:
         """End the session; the next call begins another."""
@@ -329,19 +321,92 @@ class Membership:
 
     async def forget_dead(self) -> None:
         """Remove entries of collectors that did not change for an hour: names may be new at every start."""
-        bucket = await self._session()
-        for key in self._entries:
-            if key.startswith("member.") and self._watch.still(key) >= FORGET_SECONDS:
-                await bucket.forget(key)
+        async with self._session() as bucket:
+            for key in self._entries:
+                if key.startswith("member.") and self._watch.still(key) >= FORGET_SECONDS:
+                    await bucket.forget(key)
 
-    async def _session(self) -> Bucket:
+    @contextlib.asynccontextmanager
+    async def _session(self) -> AsyncIterator[Bucket]:
+        """The bucket; a session in which a request fails is ended."""
         async with self._opening:  # many leases may be renewed at the same time
             if self._bucket is None:
                 self._bucket = await self._open_bucket()
-            return self._bucket
+            bucket = self._bucket
+        try:
+            yield bucket
+        except Transient:
+            await self._drop(bucket)
+            raise
 
     async def _drop(self, bucket: Bucket) -> None:
         if self._bucket is bucket:
             self._bucket = None
             self._watch.forget()
             await bucket.close()
+
+
+class Lease:
+    """One partition's lease, from a claim that succeeded to its release. Owned by the collector's loop."""
+
+    def __init__(self, membership: Membership, partition: int, claim: Claim, revision: int, *, sent: float) -> None:
+        self._membership = membership
+        self._partition = partition
+        self._key = membership.lease_key(partition)
+        self._claim = claim
+        self._revision = revision
+        self._sent = sent  # when the newest renewal that succeeded was sent
+        self._turn = asyncio.Lock()
+        self._taken: Claim | None = None
+        self.every = membership.every  #: seconds between two renewals
+        self.now: Callable[[Claim], Claim] = lambda claim: claim  #: adds the current position to a claim
+        self.confirm: Callable[[], None] = lambda: None  #: checks the archive too; raises Fenced
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether no other collector can have taken it: others wait for the lease time after they saw a renewal."""
+        return clock() < self._sent + self._membership.lease - self.every
+
+    async def hold(self) -> None:
+        """Return while the lease is sure; if it may have expired, renew it first."""
+        self._check()
+        if not self.is_sure:
+            await self.prove()
+
+    async def prove(self) -> None:
+        """Return once a renewal succeeded that was sent after the call."""
+        asked = clock()
+        async with self._turn:
+            if self._sent < asked:  # another waiting call may have renewed it
+                await self._renew(self.now(self._claim))
+
+    async def release(self) -> None:
+        """Mark the lease as released: everything is written and closed, so the next owner need not wait."""
+        async with self._turn:
+            await self._renew(self._claim.ended())
+
+    async def _renew(self, claim: Claim) -> None:
+        """Store `claim`. An entry that is not the last stored one may still be from this collector.
+
+        That is so if only a reply was lost, or the server was restored from a backup.
+        """
+        self._check()
+        for _ in range(2):
+            sent = clock()
+            revision = await self._membership.put(self._key, claim, expected=self._revision)
+            if revision is not None:
+                self._claim, self._revision, self._sent = claim, revision, sent
+                return
+            entry = await self._membership.read(self._key)
+            found = to_claim(entry.value)
+            if found is not None and found.instance != self._claim.instance:
+                self._taken = found
+            self._check()
+            self.confirm()
+            self._revision = entry.revision
+        raise SessionLost(f"the lease of partition {self._partition} changes at every attempt")
+
+    def _check(self) -> None:
+        if self._taken is not None:
+            by = f"{self._taken.owner} on {self._taken.host}"
+            raise Fenced(f"partition {self._partition} was taken over by {by}")

@@ -11,29 +11,27 @@ import os
 import socket
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from consumer.archive import check_journal, note_journal
+from consumer.archive import ArchiveLocation, check_journal, note_journal
 from consumer.cluster.epochs import Takeover, begin_epoch, find_takeover, sweep
-from consumer.cluster.lease import Lease
-from consumer.cluster.locks import ArchiveLocation
-from consumer.cluster.membership import Claim, Member, Membership, clock, forked_text
+from consumer.cluster.membership import Claim, Lease, Member, Membership, clock, forked_text
 from consumer.commit.journal import Journal
 from consumer.commit.other_partitions import ArchiveSources, OtherPartitions
+from consumer.commit.sink import Sink
 from consumer.commit.staged_batch import RunTotals
-from consumer.commit.store import PartitionStore, open_store
-from consumer.model import Position
+from consumer.commit.store import PartitionStore
 from consumer.pipeline import Worker
 from shipper import events
-from shipper.durable_files import Lock, LockHolder
-from shipper.errors import ArchiveTrouble, Fenced, ShipperError, Transient, Unavailable
+from shipper.durable_files import Lock
+from shipper.errors import ArchiveTrouble, Fenced, Transient, Unavailable
 from shipper.lifecycle import Pulse, Stop
 
 SWEEP_SECONDS = 30.0
 AGAIN_SECONDS = 1.0
 
-HoldUntil = Callable[[], Awaitable[None]]
+HoldUntil = Callable[[], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,41 +43,6 @@ class WorkerParts:
     sources: ArchiveSources
     make_worker: Callable[[PartitionStore, int, float, Stop, Pulse], Worker]
     """Builds the worker of a store and a partition, with the maximum of `hole_patience` in seconds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claimed:
-    """A partition whose lease and locks this collector has."""
-
-    partition: int
-    footing: Takeover
-    lease: Lease
-    before: Claim | None  #: the claim that was in the bucket before this one
-
-
-def open_worker(
-    claimed: Claimed, parts: WorkerParts, stop: Stop, pulse: Pulse, opening: contextlib.ExitStack
-) -> Worker:
-    """The worker of a partition; `opening` closes what this opens. Called in a thread.
-
-    Raises OSError, sqlite3.Error: the archive has trouble. ConfigError: the journal is locked, or of a newer version.
-    """
-    place, partition, epoch = parts.place, claimed.partition, claimed.footing.epoch
-    path = place.journal(partition, epoch)
-    opening.enter_context(Lock(path.with_suffix(".lock"), place.what(partition)))
-    journal = Journal(path)
-    opening.callback(journal.close)
-    note_journal(place.directory, partition)
-    hole_patience = math.inf
-    if claimed.before is not None and claimed.before.archive != place.archive:
-        _continue_other_archive(journal, claimed.before, partition)
-        hole_patience = claimed.lease.every  # the producers have the receipts of the other archive
-    layout = replace(place.layout, epoch=epoch)
-    store = open_store(
-        journal, layout, claimed.lease, OtherPartitions(partition, parts.sources), pulse, open_files=parts.open_files()
-    )
-    opening.callback(store.close)
-    return parts.make_worker(store, partition, hole_patience, stop, pulse)
 
 
 def _continue_other_archive(journal: Journal, before: Claim, partition: int) -> None:
@@ -95,40 +58,36 @@ def _continue_other_archive(journal: Journal, before: Claim, partition: int) -> 
             last=before.applied,
         )
     if before.created and (before.applied > at.applied or before.created != at.created):
-        journal.move_to(
-            Position(
-                applied=before.applied,
-                applied_ns=before.applied_ns,
-                resume=before.resume,
-                plain_after_ns=max(at.plain_after_ns, before.plain_after_ns),
-                created=before.created,
-            )
-        )
+        plain_after_ns = max(at.plain_after_ns, before.plain_after_ns)
+        journal.move_to(replace(before.position, plain_after_ns=plain_after_ns))
 
 
 class OwnedPartition:
-    """A partition whose lease this collector has. Owned by the collector's loop; it ends when `run` returns."""
+    """A partition whose lease this collector has. Owned by the collector's loop; it ends when `run` returns.
 
-    def __init__(self, parts: WorkerParts, claimed: Claimed) -> None:
-        self.partition = claimed.partition
-        self.lease = lease = claimed.lease
+    `before` is the claim that was in the bucket before that of this collector.
+    """
+
+    def __init__(
+        self, parts: WorkerParts, partition: int, footing: Takeover, lease: Lease, before: Claim | None
+    ) -> None:  # fmt: skip
+        self.partition = partition
+        self.lease = lease
         self.stop = Stop()
         self.done = asyncio.Event()  #: nothing is left to write
         self.worker: Worker | None = None
-        self.pulse = Pulse(f"partition {claimed.partition}")
+        self.pulse = Pulse(f"partition {partition}")
         self._opening_trouble = "it is not open yet"
         self._parts = parts
-        self._claimed = claimed
-        self._footing = claimed.footing
+        self._footing = footing
+        self._before = before
         lease.confirm = self._confirm
 
     async def run(self, hold_until: HoldUntil | None = None) -> None:
         """Write the partition until the work is done, a stop is requested, or another collector has it.
 
-        After the work is done the lease is held until `hold_until` returns, if it is given.
-
-        Raises:
-            ShipperError: as the worker does. Being fenced is no error: the other partitions continue.
+        After the work is done the lease is held until `hold_until` returns, if it is given. Raises ShipperError: as the
+        worker does. Being fenced is no error: the other partitions continue.
         """
         try:
             with contextlib.ExitStack() as stack:
@@ -174,7 +133,7 @@ class OwnedPartition:
     @property
     def pending(self) -> int:
         """Messages in the stream that are not written yet."""
-        return 0 if self.worker is None else int(self.worker.status()["pending"])
+        return 0 if self.worker is None else self.worker.pending
 
     @property
     def trouble(self) -> str:
@@ -210,9 +169,31 @@ class OwnedPartition:
             self._footing.copied = None
         await self.lease.hold()
         with contextlib.ExitStack() as opening:
-            worker = await asyncio.to_thread(open_worker, self._claimed, self._parts, self.stop, self.pulse, opening)
+            worker = await asyncio.to_thread(self._open_worker, opening)
             stack.enter_context(opening.pop_all())
         return worker
+
+    def _open_worker(self, opening: contextlib.ExitStack) -> Worker:
+        """The worker; `opening` closes what this opens. Called in a thread.
+
+        Raises OSError, sqlite3.Error: the archive has trouble. ConfigError: the journal is locked, or of a newer
+        version.
+        """
+        parts, place, partition = self._parts, self._parts.place, self.partition
+        path = place.journal(partition, self._footing.epoch)
+        opening.enter_context(Lock(path.with_suffix(".lock"), place.what(partition)))
+        journal = Journal(path)
+        opening.callback(journal.close)
+        note_journal(place.directory, partition)
+        hole_patience = math.inf
+        if self._before is not None and self._before.archive != place.archive:
+            _continue_other_archive(journal, self._before, partition)
+            hole_patience = self.lease.every  # the producers have the receipts of the other archive
+        layout, others = replace(place.layout, epoch=self._footing.epoch), OtherPartitions(partition, parts.sources)
+        sink = Sink(layout.archive, open_files=parts.open_files(), links=layout.seals)
+        store = PartitionStore(journal, sink, layout, others, self.lease, self.pulse)
+        opening.callback(store.close)
+        return parts.make_worker(store, partition, hole_patience, self.stop, self.pulse)
 
     def _confirm(self) -> None:
         """Check that the archive has no later epoch. Raises Fenced."""
@@ -226,46 +207,29 @@ class OwnedPartition:
         """`claim` with what is committed now."""
         if self.worker is None:
             return claim
-        at = self.worker.position
-        return replace(
-            claim,
-            applied=at.applied,
-            applied_ns=at.applied_ns,
-            resume=at.resume,
-            plain_after_ns=at.plain_after_ns,
-            created=at.created,
-            past=max(claim.past, self.worker.past()),
-            forked=forked_text(self.worker.forked),
-        )
+        past, forked = max(claim.past, self.worker.past()), forked_text(self.worker.journal.forked)
+        return replace(claim, **asdict(self.worker.journal.position), past=past, forked=forked)
 
     async def _sweep(self, worker: Worker) -> None:
         """Remove the files of earlier epochs, once no process can write them any more."""
         place, epoch = self._parts.place, self._footing.epoch
         while epoch and not self.stop.asked:
             with contextlib.suppress(OSError):
-                known, aside = (
-                    worker.files,
-                    worker.moved_aside,
-                )  # in this order: a file that is created during the calls is in one of them
+                # in this order: a file that is created during the calls is in one of them
+                known = frozenset(worker.journal.files)
+                aside = frozenset(file.opened for file in worker.journal.files.values() if file.opened)
                 if await asyncio.to_thread(sweep, place, self.partition, epoch=epoch, known=known, moved_aside=aside):
                     return
             await self.stop.nap(SWEEP_SECONDS)
 
     async def _release(self) -> None:
         try:
-            await self.lease.release()
+            with contextlib.suppress(Transient, Unavailable):  # it expires; on this machine the lock is free already
+                await self.lease.release()
         except Fenced as error:
             events.fenced(partition=self.partition, error=str(error))
-        except (Transient, Unavailable):  # the lease expires, and on this machine the lock is free immediately
-            events.lease_released(partition=self.partition)
         else:
             events.lease_released(partition=self.partition)
-
-
-NOTHING_TO_DRAIN = (
-    "a collector runs and writes everything that arrives, so there is nothing to do;"
-    " fshipper status shows how far it is, and it seals by itself. To drain manually, stop it first."
-)
 
 
 class OwnedPartitions:
@@ -293,8 +257,7 @@ class OwnedPartitions:
     async def claim(self, partition: int) -> OwnedPartition | None:
         """The partition, if it is free now; nothing is written before `start`.
 
-        Raises:
-            SessionLost: the bucket cannot be read. Fatal: the partition's journal is missing here.
+        Raises SessionLost: the bucket cannot be read. Fatal: the partition's journal is missing here.
         """
         before, revision = self._membership.claim(partition)
         silent = self._membership.silent(partition)
@@ -302,7 +265,8 @@ class OwnedPartitions:
         if footing is None:
             return None
         try:
-            self._check_journal(partition, footing)
+            place, epoch = self._parts.place, footing.epoch if footing.copied is None else footing.copied
+            check_journal(place.directory, place.journal(partition, epoch), partition)
             claim = self._claim(before, footing.epoch, footing.lock)
             sent = clock()
             taken = await self._membership.put(self._membership.lease_key(partition), claim, expected=revision)
@@ -315,7 +279,7 @@ class OwnedPartitions:
         lease = Lease(self._membership, partition, claim, taken, sent=sent)
         previous = before.owner if before is not None and not before.released else ""
         events.lease_taken(partition=partition, epoch=footing.epoch, previous=previous, silent=silent)
-        return OwnedPartition(self._parts, Claimed(partition=partition, footing=footing, lease=lease, before=before))
+        return OwnedPartition(self._parts, partition, footing, lease, before)
 
     def start(self, owner: OwnedPartition, hold_until: HoldUntil | None = None) -> None:
         """Write the partition from now on. After its work is done it is held until `hold_until` returns."""
@@ -331,10 +295,6 @@ class OwnedPartitions:
         for outcome in outcomes:
             if isinstance(outcome, BaseException) and not isinstance(outcome, Fenced):
                 raise outcome
-
-    def release(self, partition: int) -> None:
-        """Finish the current batch, then release the partition."""
-        self._running[partition][0].stop.ask()
 
     def stop(self) -> None:
         """Release all."""
@@ -353,8 +313,7 @@ class OwnedPartitions:
     async def idle(self) -> None:
         """Return when every partition's work is done, though some may be held still."""
         while self.failure is None and any(not owner.done.is_set() for owner in self):
-            waiting = [asyncio.create_task(owner.done.wait()) for owner in self]
-            await asyncio.wait(waiting)
+            await asyncio.wait([asyncio.create_task(owner.done.wait()) for owner in self])
 
     async def _run(self, owner: OwnedPartition, hold_until: HoldUntil | None) -> None:
         try:
@@ -368,15 +327,10 @@ class OwnedPartitions:
                 self.archived.add(owner.worker.archived)
             del self._running[owner.partition]
 
-    def _check_journal(self, partition: int, footing: Takeover) -> None:
-        place, epoch = self._parts.place, footing.epoch if footing.copied is None else footing.copied
-        check_journal(place.directory, place.journal(partition, epoch), partition)
-
     def _claim(self, before: Claim | None, epoch: int, lock: str) -> Claim:
         """The claim to store. The position of the previous owner is kept until this one's is known."""
         me = self.me
-        said = before or Claim(owner="", instance="", host="", pid=0, archive=me.archive, lock="")
-        return Claim(
+        mine = Claim(
             owner=me.name,
             instance=me.instance,
             host=me.host,
@@ -384,14 +338,12 @@ class OwnedPartitions:
             archive=me.archive,
             lock=lock,
             epoch=epoch,
-            applied=said.applied,
-            applied_ns=said.applied_ns,
-            resume=said.resume,
-            plain_after_ns=said.plain_after_ns,
-            created=said.created,
             directory=str(self._parts.place.directory.absolute()),
-            past=said.past if said.archive == me.archive else "",
         )
+        if before is None:
+            return mine
+        past = before.past if before.archive == me.archive else ""
+        return replace(mine, **asdict(before.position), past=past)
 
 
 def this_process(*, name: str, lock: str, archive: str, partitions: tuple[int, ...]) -> Member:
@@ -405,20 +357,3 @@ def this_process(*, name: str, lock: str, archive: str, partitions: tuple[int, .
         lock=lock,
         partitions=partitions,
     )
-
-
-def refuse_held(partition: int, claim: Claim) -> ShipperError:
-    """Why a partition cannot be drained now: a collector elsewhere, or with another archive, has it."""
-    return ShipperError(
-        f"partition {partition} is written by collector {claim.owner} (process {claim.pid} on {claim.host})",
-        hint=NOTHING_TO_DRAIN,
-    )
-
-
-def refuse_locked(text: str, holder: LockHolder) -> ShipperError:
-    """Why a partition cannot be drained now: another process writes this archive."""
-    if "--drain" in holder.command.split():
-        hint = "another drain runs; it ends by itself and writes everything that is in the streams: wait for it"
-        return ShipperError(text, hint=hint)
-    see = f" ps -fp {holder.pid} shows it." if holder.pid else ""
-    return ShipperError(text, hint=NOTHING_TO_DRAIN + see)

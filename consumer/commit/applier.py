@@ -10,9 +10,7 @@ from consumer.commit.batch_files import BatchFiles, Destination
 from consumer.commit.batch_plan import BatchPlan
 from consumer.commit.forks import ForkResolver
 from consumer.commit.frame_cache import FrameCache
-from consumer.commit.host_budgets import HostBudgets
-from consumer.commit.message_parser import MoveMarker, host_of, parse
-from consumer.commit.staged_batch import Hole, StagedBatch, position_after
+from consumer.commit.staged_batch import Hole, StagedBatch, begin_batch, position_after
 from consumer.commit.store import PartitionStore
 from consumer.commit.watermark import (
     REASON_ELSEWHERE,
@@ -30,11 +28,13 @@ from consumer.commit.watermark import (
     skip_to,
     source_crc,
 )
-from consumer.model import ArchivedSource, Changes, PartitionOptions, SourceKey
+from consumer.model import ArchivedSource, PartitionOptions, SourceKey
+from shipper import codec, control
 from shipper.compression import Compressor, Decompressor
 from shipper.errors import Poison
 from shipper.layout import day_of
 from shipper.model import Block, Delivery, Encoding, Span
+from shipper.subjects import parse_log_subject
 
 REASON_POISON = "poison"
 STALE = "stale"
@@ -44,6 +44,8 @@ MARKER = "marker"
 MANY_PENDING = 64
 """Messages that are pending after the batch: as many full blocks as are written between two syncs. While more are
 pending, the collector does not wait for the disk within a batch."""
+MAX_OFFSET = (1 << 53) - 1
+"""Maximum offset in a source: 8 PiB. No file is longer, and every reader of JSON represents sums up to it exactly."""
 
 
 class Applier:
@@ -56,7 +58,7 @@ class Applier:
         self._archive = options.archive
         self._decompressor = Decompressor()
         self._files = BatchFiles(store.journal, store.sink, store.layout, ready, options.partition)
-        self._forks = ForkResolver(store.sink.archive, store.journal, self._files, self._decompressor)
+        self._forks = ForkResolver(store.journal, self._files, self._decompressor)
         frames = store.layout.frames
         self._compress = None if frames == "none" else Compressor(Encoding(frames)).encode
 
@@ -67,16 +69,7 @@ class Applier:
 
         Raises OSError, sqlite3.Error: the archive has trouble.
         """
-        staged = StagedBatch(
-            changes=Changes(position=self._journal.position),
-            holes=dict(holes),
-            keeps_up=batch[-1].pending <= MANY_PENDING,
-            budgets=HostBudgets(
-                self._journal.files,
-                lambda: ((source.host, hole.missing.length) for source, hole in holes.items()),
-                self._journal.spent,
-            ),
-        )
+        staged = begin_batch(self._journal, holes, keeps_up=batch[-1].pending <= MANY_PENDING)
         plan = BatchPlan(self._journal, staged, self._compress)
         self._forks.begin_batch()
         for delivery in batch:
@@ -86,15 +79,20 @@ class Applier:
         return staged
 
     def _stage_message(self, delivery: Delivery, plan: BatchPlan, given_up: Mapping[SourceKey, GivenUp]) -> str:
-        host = ""
+        """Stage a block, one plain line, or the marker of a host that moved; the outcome."""
+        host, headers = "", delivery.headers
         try:
-            host = host_of(delivery)
-            message = parse(delivery)
-            if isinstance(message, MoveMarker):
-                return self._stage_marker(host, message.version, plan)
-            if message is None:
+            host = parse_log_subject(delivery.subject).host
+            if control.is_republished(headers):
+                raise Poison("nats-server sent it as a copy of a stored message: no host published it on this subject")
+            if (version := codec.leaves(headers)) is not None:
+                # blocks by older maps are ignored from here on; the host's holes stay unfilled in this partition
+                plan.changes.left[host] = max(version, self._left(host, plan))
+                plan.staged.close_holes_of(host)
+                return MARKER
+            if codec.is_plain(headers):
                 return self._stage_line(delivery, host, plan)
-            return self._stage_block(delivery, host, message, plan, given_up)
+            return self._stage_block(delivery, host, _checked(codec.from_headers(headers)), plan, given_up)
         except Poison as error:
             if self._is_applied(delivery):
                 return BlockOutcome.DUPLICATE.value
@@ -106,14 +104,8 @@ class Applier:
         at = self._journal.position
         return delivery.sequence <= at.applied or delivery.time_ns <= at.plain_after_ns
 
-    def _stage_marker(self, host: str, version: int, plan: BatchPlan) -> str:
-        """A host leaves the partition. Blocks by older maps are ignored from here on; its holes stay unfilled here."""
-        plan.staged.changes.left[host] = max(version, self._left(host, plan))
-        plan.staged.close_holes_of(host)
-        return MARKER
-
     def _left(self, host: str, plan: BatchPlan) -> int:
-        return plan.staged.changes.left.get(host) or self._journal.left.get(host, 0)
+        return plan.changes.left.get(host) or self._journal.left.get(host, 0)
 
     def _stage_line(self, delivery: Delivery, host: str, plan: BatchPlan) -> str:
         """One line of any client. It has no offsets; the sequence in the journal makes it exactly once."""
@@ -178,8 +170,8 @@ class Applier:
             return own
         if own is None:
             plan.staged.archived_before.append(found)
-            plan.staged.changes.shared.add(source)
-        plan.sources[source] = found.known
+            plan.changes.shared.add(source)
+        plan.changes.sources[source] = found.known
         return found.known
 
     def _accept(
@@ -197,7 +189,7 @@ class Applier:
             self._lose(known, new, REASON_POISON, at, plan)
             if new.length:
                 known = skip_to(known, new.end)
-            plan.sources[known.key] = replace(known, seen_ns=at.delivery.time_ns)
+            plan.changes.sources[known.key] = replace(known, seen_ns=at.delivery.time_ns)
             raise
         if new.length:
             self._files.append_block(at, known.id, block, new, rest, plan)
@@ -208,7 +200,7 @@ class Applier:
         if crc.is_rewritten:
             plan.staged.rewritten.append(known)
             self._files.record_loss(at, known, Span(known.watermark, known.watermark), REASON_REWRITTEN, plan)
-        plan.sources[known.key] = grown = known.grown(
+        plan.changes.sources[known.key] = grown = known.grown(
             watermark=new.end,
             crc=crc.value,
             proven=crc.is_proven,
@@ -222,3 +214,12 @@ class Applier:
             self._files.record_loss(at, known, span, reason, plan)
             if reason != REASON_ELSEWHERE:
                 plan.staged.budgets.lose(at.key.date, known.host, span.length)
+
+
+def _checked(block: Block) -> Block:
+    """`block`, with offsets that a file can have. Raises Poison."""
+    if block.span.end + block.gap > MAX_OFFSET:
+        raise Poison(f"Log-Span {block.span} with Log-Gap {block.gap} leads beyond what any file can hold")
+    if block.handoff is not None and block.handoff.offset > MAX_OFFSET:
+        raise Poison(f"Log-Handoff {block.handoff.offset} is beyond what any file can hold")
+    return block

@@ -37,7 +37,7 @@ class BatchFiles:
 
     def __init__(self, journal: Journal, sink: Sink, layout: Layout, ready: FrameCache, partition: int) -> None:
         self._journal = journal
-        self._sink = sink
+        self.sink = sink
         self._layout = layout
         self._ready = ready
         self._partition = partition
@@ -92,7 +92,7 @@ class BatchFiles:
     def record_loss(self, at: Destination, known: ArchivedSource, span: Span, reason: str, plan: BatchPlan) -> None:
         """Record that bytes of a source are missing in the file. The file is created even if it stays empty."""
         self._draft(at, plan)
-        plan.losses.append(Loss(at.path, known.key, span, reason))
+        plan.changes.losses.append(Loss(at.path, known.key, span, reason))
 
     def write(self, plan: BatchPlan) -> None:
         """Create and append everything that is planned. Raises OSError, sqlite3.Error."""
@@ -106,10 +106,6 @@ class BatchFiles:
         self._create(plan)
         self._append(draft, plan)
 
-    def flush(self) -> None:
-        """Make what was appended visible to readers of the files. It is not durable by that."""
-        self._sink.flush()
-
     def _draft(self, at: Destination, plan: BatchPlan) -> FileDraft:
         known = at.path in plan.drafts or at.path in self._journal.files
         before = 0 if known else self._layout.length_before(at.path)
@@ -119,13 +115,13 @@ class BatchFiles:
         created, plan.created = plan.created, []
         self._journal.register(created)
         for file in created:
-            self._sink.create(file)
+            self.sink.create(file)
             plan.staged.budgets.begin_file(file.key)
 
     def _append(self, draft: FileDraft, plan: BatchPlan) -> None:
         if draft.waiting_bytes:
             plan.staged.written_bytes += draft.waiting_bytes
             is_large = draft.waiting_bytes >= WRITE_BYTES
-            append = self._sink.append_direct if is_large and plan.staged.keeps_up else self._sink.append
+            append = self.sink.append_direct if is_large and plan.staged.keeps_up else self.sink.append
             offset, buffers = draft.take()
             append(draft.committed, buffers, at=offset)

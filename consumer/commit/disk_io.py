@@ -18,7 +18,6 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
 
 from consumer.archive import IDENTITY
 from shipper.durable_files import sync_directory
@@ -173,9 +172,8 @@ class FileSystem:
     def sync(self) -> None:
         """Make everything in it durable, including the data of other programs.
 
-        Raises:
-            OSError: something is not. After an aborted ext4 journal the call may still return 0 (measured: 8 of 200
-            files lost committed bytes), so this also changes a file, which shows whether changes are accepted.
+        Raises OSError: something is not. After an aborted ext4 journal the call may still return 0 (measured: 8 of 200
+        files lost committed bytes), so this also changes a file, which shows whether changes are accepted.
         """
         if _C.syncfs(self._directory) != 0:
             number = ctypes.get_errno()
@@ -236,10 +234,7 @@ class DiskSync:
             os.fdatasync(descriptors[0])
         else:
             list(self._threads.map(os.fdatasync, descriptors))
-        list(self._threads.map(self._sync_directory, directories))
-
-    def _sync_directory(self, path: str) -> None:
-        sync_directory(self._archive / path)
+        list(self._threads.map(lambda path: sync_directory(self._archive / path), directories))
 
 
 def _reports(directory: Path) -> bool:
@@ -257,23 +252,16 @@ def _reports(directory: Path) -> bool:
 # it records the missing bytes and creates a new file.
 
 
-class Inode(NamedTuple):
-    """The identity of a file, independent of its name."""
-
-    device: int
-    number: int
-
-
 class PinnedPath:
     """A path that must keep leading to the same file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._inode = inode_of(os.stat(path))
+        self._found = os.stat(path)
 
     def check(self) -> None:
         """Raises OSError: the path leads to another file, or to none."""
-        if inode_of(os.stat(self._path)) != self._inode:
+        if not os.path.samestat(os.stat(self._path), self._found):
             raise changed(str(self._path))
 
 
@@ -282,20 +270,12 @@ class ArchiveDirectory:
 
     def __init__(self, archive: Path) -> None:
         self._identity = archive / IDENTITY
-        self._content = self._read() if self._identity.exists() else b""
+        self._content = self._identity.read_bytes() if self._identity.exists() else b""
 
     def check(self) -> None:
         """Raises OSError: another archive is there, or none."""
-        if self._content and self._read() != self._content:
+        if self._content and self._identity.read_bytes() != self._content:
             raise changed(str(self._identity))
-
-    def _read(self) -> bytes:
-        return self._identity.read_bytes()
-
-
-def inode_of(found: os.stat_result) -> Inode:
-    """The identity of a file, from its status."""
-    return Inode(found.st_dev, found.st_ino)
 
 
 def check_length(descriptor: int, path: str, committed: int) -> None:
@@ -306,14 +286,14 @@ def check_length(descriptor: int, path: str, committed: int) -> None:
 
 def check_name(descriptor: int, path: str) -> None:
     """Raises OSError: `path` does not lead to the open file any more."""
-    if inode_of(os.stat(path)) != inode_of(os.fstat(descriptor)):
+    if not os.path.samestat(os.stat(path), os.fstat(descriptor)):
         raise changed(path)
 
 
 def check_file(path: str, descriptor: int | None, committed: int) -> None:
     """Raises OSError: `path` is gone, is shorter than `committed` bytes, or leads elsewhere than the open file."""
     found = os.stat(path)
-    if found.st_size < committed or (descriptor is not None and inode_of(found) != inode_of(os.fstat(descriptor))):
+    if found.st_size < committed or (descriptor is not None and not os.path.samestat(found, os.fstat(descriptor))):
         raise changed(path)
 
 

@@ -63,11 +63,11 @@ def begin_fork(block: Block, known: ArchivedSource) -> ArchivedSource:
 class ForkResolver:
     """The forks of a partition's sources. Owned by the partition's worker."""
 
-    def __init__(self, archive: Path, journal: Journal, files: BatchFiles, decompressor: Decompressor) -> None:
+    def __init__(self, journal: Journal, files: BatchFiles, decompressor: Decompressor) -> None:
         self._journal = journal
         self._files = files
         self._decompressor = decompressor
-        self._archived = ArchivedBytes(archive, journal)
+        self._archived = ArchivedBytes(files.sink.archive, journal)
         self._sums: dict[tuple[SourceKey, int], int] = {}
 
     def begin_batch(self) -> None:
@@ -108,7 +108,7 @@ class ForkResolver:
                 raise Poison(
                     f"source {known.id} of {known.file} has {there} forks: more than {MAX_FORKS} are not archived"
                 )
-            plan.begin_fork(known.key, chosen.id)
+            plan.changes.forks[known.key] = (*plan.changes.forks.get(known.key, ()), chosen.id)
             plan.staged.forked.append(NewFork(known, chosen.id, chosen.watermark))
         return chosen
 
@@ -142,9 +142,8 @@ class ForkResolver:
             return block.source_crc == known.crc if end == known.watermark else None
         if (there := self._sums.get((known.key, end))) is not None:
             return there == block.source_crc
-        return (
-            None if block.edited is not None or end > known.watermark else self._is_held(plan, known, block, content())
-        )
+        can_compare = block.edited is None and end <= known.watermark
+        return self._is_held(plan, known, block, content()) if can_compare else None
 
     def _is_held(self, plan: BatchPlan, known: ArchivedSource, block: Block, content: bytes) -> bool | None:
         """Whether the archive, with what this batch wrote, has `content` for a block; None: it cannot be compared."""
@@ -154,7 +153,7 @@ class ForkResolver:
                 draft.close()
                 self._files.write_ahead(draft, plan)
                 opened.append((draft.file(), plan.added_to(path)))
-        self._files.flush()
+        self._files.sink.flush()
         return self._archived.hold(known, block.span, content, opened)
 
 
@@ -252,23 +251,20 @@ class ArchivedBytes:
     def _sealed_on(self, date: str, known: ArchivedSource) -> list[_ArchivedFile]:
         key = (date, known.host, known.file)
         if key not in self._sealed:
-            host = known.host.encode()
-            lines = (line for path in manifests_of_day(self._archive, date) for line in _lines_with(path, host))
-            segments = [each for line in lines if (each := _segment(line)) and each.host == known.host]
-            standing = manifest.standing(segments)
-            self._sealed[key] = [self._of_segment(each) for each in standing if each.file == known.file]
+            host, segments = known.host.encode(), list[Segment]()
+            for path in manifests_of_day(self._archive, date):
+                with path.open("rb") as lines:
+                    segments += manifest.segments_in(line for line in lines if host in line)
+            of_host = manifest.standing(each for each in segments if each.host == known.host)
+            self._sealed[key] = [self._of_segment(each) for each in of_host if each.file == known.file]
         return self._sealed[key]
 
     def _of_segment(self, segment: Segment) -> _ArchivedFile:
+        path = self._archive / segment.path
         is_as_sent = not (segment.filtered or segment.edited or segment.redactions or segment.removals)
         return _ArchivedFile(
-            self._archive / segment.path,
-            segment.codec,
-            segment.bytes_stored,
-            segment.bytes_raw,
-            segment.spans,
-            is_as_sent,
-        )
+            path, segment.codec, segment.bytes_stored, segment.bytes_raw, segment.spans, is_as_sent
+        )  # fmt: skip
 
     def _compare(self, copy: _ArchivedFile, span: Span, content: bytes) -> bool | None:
         place = copy.place_of(span)
@@ -314,15 +310,3 @@ def _has_lines(text: Iterable[bytes], content: bytes) -> bool:
         if has_first and has_last and not wanted:
             return True
     return False
-
-
-def _lines_with(path: Path, text: bytes) -> Iterator[bytes]:
-    with path.open("rb") as lines:
-        yield from (line for line in lines if text in line)
-
-
-def _segment(line: bytes) -> Segment | None:
-    try:
-        return manifest.from_line(line)
-    except (ValueError, TypeError, AttributeError):
-        return None

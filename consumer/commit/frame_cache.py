@@ -27,33 +27,24 @@ class Frames(NamedTuple):
 
 @dataclass(slots=True)
 class _Chain:
-    """The frames of one file from its first byte on, each with where its text ends, and the newlines up to there."""
+    """The frames of one file from its first byte on, with the sums of their lengths."""
 
-    frames: list[bytes] = field(default_factory=list)
-    ends: list[tuple[int, int]] = field(default_factory=list)
-    times: list[int] = field(default_factory=list)  #: when each was stored, in nanoseconds
+    parts: list[tuple[bytes, Frame]] = field(default_factory=list)
     stored_bytes: int = 0
+    text_bytes: int = 0
 
-    @property
-    def end(self) -> tuple[int, int]:
-        return self.ends[-1] if self.ends else (0, 0)
-
-    def marks(self) -> tuple[Frame, ...]:
-        """The frames without their bytes."""
-        starts = [(0, 0), *self.ends]
-        return tuple(
-            Frame(len(frame), end - start, time_ns, lines - before)
-            for frame, (start, before), (end, lines), time_ns in zip(
-                self.frames, starts, self.ends, self.times, strict=False
-            )
-        )
+    def add(self, frame: bytes, mark: Frame) -> None:
+        """Add a frame after the others."""
+        self.parts.append((frame, mark))
+        self.stored_bytes += mark.stored
+        self.text_bytes += mark.raw
 
     def cut(self, end: int) -> None:
         """Remove the frames after `end`: they were written and never committed."""
-        while self.ends and self.ends[-1][0] > end:
-            self.ends.pop()
-            self.times.pop()
-            self.stored_bytes -= len(self.frames.pop())
+        while self.text_bytes > end:
+            _, mark = self.parts.pop()
+            self.stored_bytes -= mark.stored
+            self.text_bytes -= mark.raw
 
 
 class FrameCache:
@@ -70,14 +61,10 @@ class FrameCache:
         chain = self._chains.pop(path, None) or _Chain()
         self._bytes -= chain.stored_bytes
         chain.cut(at)
-        end, lines_before = chain.end
-        is_small = (len(chain.frames) - FEW_FRAMES) * LEAST_TEXT_BYTES > end
-        if end != at or is_small:
+        is_small = (len(chain.parts) - FEW_FRAMES) * LEAST_TEXT_BYTES > chain.text_bytes
+        if chain.text_bytes != at or is_small:
             return
-        chain.frames.append(frame)
-        chain.ends.append((at + text_bytes, lines_before + lines))
-        chain.times.append(time_ns)
-        chain.stored_bytes += len(frame)
+        chain.add(frame, Frame(len(frame), text_bytes, time_ns, lines))
         self._chains[path] = chain
         self._bytes += chain.stored_bytes
         while self._bytes > self._most_bytes:
@@ -90,5 +77,7 @@ class FrameCache:
             return None
         self._bytes -= chain.stored_bytes
         chain.cut(text_bytes)
-        end, lines = chain.end
-        return Frames(tuple(chain.frames), lines, chain.marks()) if end == text_bytes > 0 else None
+        if not chain.text_bytes == text_bytes > 0:
+            return None
+        frames, marks = zip(*chain.parts, strict=True)
+        return Frames(frames, sum(mark.lines for mark in marks), marks)

@@ -35,10 +35,7 @@ class HostBudgets:
     """What the hosts spend in one batch. The counts are computed at their first use, which is rare."""
 
     def __init__(
-        self,
-        files: Mapping[str, OpenFile],
-        holes: Callable[[], Iterable[tuple[str, int]]],
-        spent: Callable[[Account], int],
+        self, files: Mapping[str, OpenFile], holes: Iterable[tuple[str, int]], spent: Callable[[Account], int]
     ) -> None:
         """`holes`: host and missing bytes of each open hole. `spent`: what an account spent before this batch."""
         self._files = files
@@ -133,7 +130,7 @@ class HostBudgets:
     def _count_holes(self) -> Counter[str]:
         if self._holes_of is None:
             self._holes_of = Counter()
-            for host, missing in self._holes():
+            for host, missing in self._holes:
                 self._holes_of[host] += 1
                 self._missing_of[host] += missing
         return self._holes_of

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from consumer.commit.disk_io import PinnedPath, changed
 from consumer.model import Account, ArchivedSource, Budget, Changes, Extent, OpenFile, Position, SourceKey
@@ -49,40 +49,37 @@ CREATE INDEX IF NOT EXISTS gaps_by_path ON gaps (path);
 CREATE TABLE IF NOT EXISTS marks (sequence INTEGER PRIMARY KEY, time_ns INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS departures (host TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;
 """
-SHARED_SCHEMA = "CREATE TABLE IF NOT EXISTS shared (host TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY (host, id))"
-"""Table of sources of which several partitions have parts. Older versions ignore it, so it needs no new version."""
-FORKS_SCHEMA = """
+ADDED_SCHEMA = """
+-- sources of which several partitions have parts
+CREATE TABLE IF NOT EXISTS shared (host TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY (host, id));
+-- sources that two producers continued, with the ids of the forks
 CREATE TABLE IF NOT EXISTS forks (
     host TEXT NOT NULL, id TEXT NOT NULL, fork TEXT NOT NULL, PRIMARY KEY (host, id, fork)
-) WITHOUT ROWID
+) WITHOUT ROWID;
+-- what each host spent of its budgets, by UTC day
+CREATE TABLE IF NOT EXISTS spent (
+    date TEXT NOT NULL, host TEXT NOT NULL, budget TEXT NOT NULL, amount INTEGER NOT NULL,
+    PRIMARY KEY (date, host, budget)
+) WITHOUT ROWID;
 """
-"""Table of sources that two producers continued, with the ids of the forks. Older versions ignore it."""
-SPENT_SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS spent (date TEXT NOT NULL, host TEXT NOT NULL, budget TEXT NOT NULL,"
-    " amount INTEGER NOT NULL, PRIMARY KEY (date, host, budget)) WITHOUT ROWID"
-)
-"""What each host spent of its budgets, by UTC day. Older versions ignore the table, too."""
-FROM_VERSION_1 = (
-    "ALTER TABLE files ADD COLUMN filtered INTEGER NOT NULL DEFAULT 0",
-    "ALTER TABLE files ADD COLUMN edited INTEGER NOT NULL DEFAULT 0",
-    "ALTER TABLE files ADD COLUMN labels TEXT NOT NULL DEFAULT ''",
-)
-"""What makes a journal of version 1 one of version 2."""
-FROM_VERSION_2 = (
-    "ALTER TABLE files ADD COLUMN opened TEXT NOT NULL DEFAULT ''",
-    "ALTER TABLE files ADD COLUMN raw INTEGER NOT NULL DEFAULT 0",
-    "ALTER TABLE files ADD COLUMN lines INTEGER NOT NULL DEFAULT 0",
-    "ALTER TABLE files ADD COLUMN crc INTEGER DEFAULT NULL",
-    "UPDATE files SET raw = length",
-    "DROP INDEX IF EXISTS spans_by_path",
-    "CREATE INDEX IF NOT EXISTS spans_by_file ON spans (path, source)",
-)
-"""What makes a journal of version 2 one of version 3."""
-FROM_VERSION_3 = (
-    "CREATE TABLE IF NOT EXISTS departures (host TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID",
-)
-"""What makes a journal of version 3 one of version 4."""
-MIGRATIONS = {1: FROM_VERSION_1, 2: FROM_VERSION_2, 3: FROM_VERSION_3}
+"""Tables that older versions ignore, so they need no new version."""
+MIGRATIONS = {
+    1: (
+        "ALTER TABLE files ADD COLUMN filtered INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE files ADD COLUMN edited INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE files ADD COLUMN labels TEXT NOT NULL DEFAULT ''",
+    ),
+    2: (
+        "ALTER TABLE files ADD COLUMN opened TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE files ADD COLUMN raw INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE files ADD COLUMN lines INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE files ADD COLUMN crc INTEGER DEFAULT NULL",
+        "UPDATE files SET raw = length",
+        "DROP INDEX IF EXISTS spans_by_path",
+        "CREATE INDEX IF NOT EXISTS spans_by_file ON spans (path, source)",
+    ),
+    3: ("CREATE TABLE IF NOT EXISTS departures (host TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID",),
+}
 """What makes a journal of a version one of the next."""
 SOURCE_COLUMNS = "host, id, file, origin, watermark, crc, ended, seen_ns"
 FILE_COLUMNS = (
@@ -99,7 +96,7 @@ def source_row(known: ArchivedSource) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def to_known(row: tuple[str, str, bytes, int, int, int | None, int, int]) -> ArchivedSource:
+def to_known(row: tuple[Any, ...]) -> ArchivedSource:
     """The source of a row."""
     host, id_, file, origin, watermark, crc, ended, seen_ns = row
     proven = crc is not None and crc >= 0
@@ -119,32 +116,7 @@ def file_row(file: OpenFile) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def to_file(
-    row: tuple[
-        str,
-        str,
-        int,
-        str,
-        bytes,
-        int,
-        int,
-        int,
-        int,
-        int,
-        int,
-        int,
-        str,
-        int,
-        str,
-        int,
-        int,
-        str,
-        str,
-        int,
-        int,
-        int | None,
-    ],
-) -> OpenFile:
+def to_file(row: tuple[Any, ...]) -> OpenFile:
     """The file of a row."""
     (
         path, date, partition, host, file, length, first_seq, last_seq, first_ns, last_ns, dups, joins, last, ends, to,
@@ -174,13 +146,6 @@ REASON_CHANGED = "archive_changed"
 _POSITION = ("applied", "applied_ns", "resume", "plain_after_ns", "created")
 
 
-class _Run(NamedTuple):
-    """The row of an uninterrupted run of a source's bytes in a file, and where the run ends."""
-
-    id: int
-    end: int
-
-
 class Journal:
     """The journal of one partition. Owned by its worker: one call at a time, from any thread.
 
@@ -196,7 +161,8 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._sources: dict[SourceKey, ArchivedSource] = {}
-        self._newest_runs: dict[str, dict[str, _Run]] = {}  # by the path of an open file, and source
+        # row and end of the newest run of a source's bytes in an open file, by path and source
+        self._newest_runs: dict[str, dict[str, tuple[int, int]]] = {}
         try:
             self._open()
         except sqlite3.Error as error:
@@ -388,9 +354,8 @@ class Journal:
     # -- rows ---------------------------------------------------------------------------------------------------
 
     def _without(self, file: OpenFile) -> dict[str, OpenFile]:
-        others = dict(
-            self.files
-        )  # a copy is ten times as fast as a filter, and after midnight this runs for every file
+        """The files but `file`. A copy is ten times as fast as a filter; after midnight this runs for every file."""
+        others = dict(self.files)
         others.pop(file.path, None)
         return others
 
@@ -401,13 +366,14 @@ class Journal:
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
             self._check_version()
-            with self._database:
-                self._database.execute(SHARED_SCHEMA)
-                self._database.execute(FORKS_SCHEMA)
-                self._database.execute(SPENT_SCHEMA)
-            self.files = {file.path: file for file in self._read_files()}
-            self.position = self._read_position()
-            self.forks, self.forked = self._read_forks(), self._read_forked()
+            self._database.executescript(ADDED_SCHEMA)
+            files = map(to_file, self._database.execute(f"SELECT {FILE_COLUMNS} FROM files"))  # noqa: S608 - fixed names
+            self.files = {file.path: file for file in files}
+            row = self._database.execute(f"SELECT {', '.join(_POSITION)} FROM stream").fetchone()  # noqa: S608
+            self.position = Position(**dict(zip(_POSITION, row, strict=True))) if row else Position()
+            self.forks = self._read_forks()
+            query = "SELECT s.host, max(s.seen_ns) FROM forks f JOIN sources s ON s.host = f.host AND s.id = f.fork"
+            self.forked = dict(self._database.execute(f"{query} GROUP BY s.host").fetchall())
             self.left = dict(self._database.execute("SELECT host, version FROM departures").fetchall())
             self._moored = PinnedPath(self.path)
         except BaseException:
@@ -437,26 +403,12 @@ class Journal:
                 for statement in (*MIGRATIONS[older], f"PRAGMA user_version = {older + 1}"):
                     self._database.execute(statement)
 
-    def _read_position(self) -> Position:
-        row = self._database.execute(
-            "SELECT applied, applied_ns, resume, plain_after_ns, created FROM stream"
-        ).fetchone()
-        return Position(**dict(zip(_POSITION, row, strict=True))) if row else Position()
-
     def _read_forks(self) -> dict[SourceKey, tuple[str, ...]]:
         found: dict[SourceKey, tuple[str, ...]] = {}
         for host, id_, fork in self._database.execute("SELECT host, id, fork FROM forks"):
             key = SourceKey(host, id_)
             found[key] = (*found.get(key, ()), fork)
         return found
-
-    def _read_forked(self) -> dict[str, int]:
-        query = "SELECT s.host, max(s.seen_ns) FROM forks f JOIN sources s ON s.host = f.host AND s.id = f.fork"
-        return dict(self._database.execute(f"{query} GROUP BY s.host"))
-
-    def _read_files(self) -> list[OpenFile]:
-        rows = self._database.execute(f"SELECT {FILE_COLUMNS} FROM files")  # noqa: S608 - fixed names
-        return [to_file(row) for row in rows]
 
     def _save_position(self, at: Position) -> None:
         self._database.execute(
@@ -471,31 +423,21 @@ class Journal:
 
     def _save_extents(self, extents: Iterable[Extent]) -> None:
         """Store runs of bytes: a run is one row, which grows. The newest run of each source and file is cached."""
+        query = "SELECT rowid, end FROM spans WHERE path = ? AND source = ? ORDER BY rowid DESC LIMIT 1"
         grown: list[tuple[int, int]] = []
         for path, source, (start, end) in extents:
-            newest = self._runs_of(path)
-            row = newest.get(source) or self._newest_run(path, source)
-            if row is not None and row.end == start:
-                grown.append((end, row.id))
-                newest[source] = _Run(row.id, end)
+            if len(self._newest_runs) > MAX_CACHED:
+                self._newest_runs.clear()
+            newest = self._newest_runs.setdefault(path, {})
+            if len(newest) > MAX_CACHED_RUNS:
+                newest.clear()
+            row, row_end = newest.get(source) or self._database.execute(query, (path, source)).fetchone() or (0, -1)
+            if row_end == start:
+                grown.append((end, row))
             else:
-                added = self._database.execute("INSERT INTO spans VALUES (?,?,?,?)", (path, source, start, end))
-                newest[source] = _Run(added.lastrowid or 0, end)
+                row = self._database.execute("INSERT INTO spans VALUES (?,?,?,?)", (path, source, start, end)).lastrowid
+            newest[source] = (row, end)
         self._database.executemany("UPDATE spans SET end = ? WHERE rowid = ?", grown)
-
-    def _runs_of(self, path: str) -> "dict[str, _Run]":
-        if len(self._newest_runs) > MAX_CACHED:
-            self._newest_runs.clear()
-        newest = self._newest_runs.setdefault(path, {})
-        if len(newest) > MAX_CACHED_RUNS:
-            newest.clear()
-        return newest
-
-    def _newest_run(self, path: str, source: str) -> "_Run | None":
-        row = self._database.execute(
-            "SELECT rowid, end FROM spans WHERE path = ? AND source = ? ORDER BY rowid DESC LIMIT 1", (path, source)
-        ).fetchone()
-        return _Run(*row) if row else None
 
     def _remember(self, sources: Iterable[ArchivedSource]) -> None:
         if len(self._sources) > MAX_CACHED:

@@ -52,26 +52,20 @@ class Sink:
     """Files below `archive`. One call at a time, from any thread; raises OSError where the archive fails."""
 
     def __init__(self, archive: Path, *, open_files: int, links: bool) -> None:
-        self._archive = archive
+        self.archive = archive
         self._root = os.fspath(archive)
         self._open_files = open_files
         self._links = links
         self._descriptors: OrderedDict[str, int] = OrderedDict()
         self._unsynced: set[str] = set()
         self._begun: dict[str, int] = {}  # by unsynced file: offset up to which the write to the disk was started
-        self._closed: set[str] = (
-            set()
-        )  # unsynced files whose descriptor is closed: only a sync of the file system covers them
+        # unsynced files whose descriptor is closed: only a sync of the file system covers them
+        self._closed: set[str] = set()
         self._named: set[str] = set()  # directories in which a name may not be durable
         self._direct = DirectWriter()
         self._disk_sync = DiskSync(archive)
         self._home = ArchiveDirectory(archive)
         self._has_recovered = False
-
-    @property
-    def archive(self) -> Path:
-        """The directory that it writes to."""
-        return self._archive
 
     def flush(self) -> None:
         """Make what was appended visible to readers of the files. It is not durable by that."""
@@ -142,7 +136,7 @@ class Sink:
         self._home.check()
         damaged = []
         for file in files:
-            path = self._archive / file.path
+            path = self.archive / file.path
             try:
                 size = path.stat().st_size
             except FileNotFoundError:
@@ -251,25 +245,11 @@ def _directories(path: str) -> Iterator[str]:
 
 def _left(path: Path, file: OpenFile, size: int) -> OpenFile:
     """What remains of a file that has only `size` bytes. A file of frames is truncated after its last whole frame."""
+    left = replace(file, crc=None, last_source=NO_SOURCE)
     if file.codec == "none":
-        return replace(file, length=size, raw=size, crc=None, last_source=NO_SOURCE, ends_open=_ends_open(path))
+        with path.open("rb") as stream:
+            stream.seek(max(0, size - 1))
+            return replace(left, length=size, raw=size, ends_open=stream.read(1) not in {b"", b"\n"})
     length, text = whole_frames(path, file.codec)
     os.truncate(path, length)
-    return replace(
-        file,
-        length=length,
-        raw=text.octets,
-        lines=text.lines,
-        crc=None,
-        last_source=NO_SOURCE,
-        ends_open=text.ends_open,
-    )
-
-
-def _ends_open(path: Path) -> bool:
-    with path.open("rb") as file:
-        file.seek(0, os.SEEK_END)
-        if file.tell() == 0:
-            return False
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) != b"\n"
+    return replace(left, length=length, raw=text.octets, lines=text.lines, ends_open=text.ends_open)

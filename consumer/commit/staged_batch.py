@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from consumer.commit.host_budgets import HostBudgets
+from consumer.commit.journal import Journal
 from consumer.commit.other_partitions import FoundSource
 from consumer.model import ArchivedSource, Changes, Position, SourceKey
 from shipper.layout import FileKey, day_of
@@ -92,6 +93,14 @@ class StagedBatch:
     def _remove_hole(self, hole: Hole) -> None:
         del self.holes[hole.source]
         self.budgets.fill_hole(hole.source.host, hole.missing.length)
+
+
+def begin_batch(journal: Journal, holes: Mapping[SourceKey, Hole], *, keeps_up: bool) -> StagedBatch:
+    """A batch of which nothing is staged yet; `holes` are open before it."""
+    changes = Changes(position=journal.position)
+    missing = ((source.host, hole.missing.length) for source, hole in holes.items())
+    budgets = HostBudgets(journal.files, missing, journal.spent)
+    return StagedBatch(changes=changes, budgets=budgets, keeps_up=keeps_up, holes=dict(holes))
 
 
 def position_after(at: Position, last: Delivery, holes: Mapping[SourceKey, Hole]) -> Position:

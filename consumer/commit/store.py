@@ -13,30 +13,8 @@ from consumer.commit.sink import Sink
 from consumer.model import ArchivedSource, OpenFile, Position, SourceKey
 from shipper.errors import ArchiveTrouble
 from shipper.lifecycle import Pulse
-from shipper.manifest import Gap
 
 _T = TypeVar("_T")
-
-
-class IoThread:
-    """Runs one call after another. The end of each call is a sign of life for `pulse`."""
-
-    def __init__(self, name: str, pulse: Pulse) -> None:
-        self._pulse = pulse
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
-
-    async def run(self, work: Callable[..., _T], *arguments: Any, **named: Any) -> _T:
-        """The result of `work`. Raises ArchiveTrouble where `work` raises OSError or sqlite3.Error."""
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(*arguments, **named))
-        except (OSError, sqlite3.Error) as error:
-            raise ArchiveTrouble(f"the archive cannot be written: {error}") from error
-        finally:
-            self._pulse.sign()
-
-    def close(self) -> None:
-        """Wait until every call has returned."""
-        self._thread.shutdown(wait=True)
 
 
 class Fence(Protocol):
@@ -45,8 +23,7 @@ class Fence(Protocol):
     async def hold(self) -> None:
         """Return while the right is valid, at least for the next moment.
 
-        Raises:
-            Fenced: another collector has the partition. Transient: unknown at the moment; try again later.
+        Raises Fenced: another collector has the partition. Transient: unknown at the moment; try again later.
         """
         ...
 
@@ -58,36 +35,32 @@ class Fence(Protocol):
         ...
 
 
-class LocalFence:
-    """The right to write a partition that no other process can claim: the lock on this machine guarantees it."""
-
-    async def hold(self) -> None:
-        """Return."""
-
-    async def prove(self) -> None:
-        """Return."""
-
-
 class PartitionStore:
     """The journal and the open files of one partition. Owned by its worker.
 
-    Only `thread` touches the journal and the files. `lease` is the right to write them. `others` reads the journals of
-    the archive's other partitions.
+    Only its thread touches the journal and the files; the end of each call of it is a sign of life for `pulse`. `lease`
+    is the right to write them. `others` reads the journals of the archive's other partitions.
     """
 
     def __init__(
-        self, journal: Journal, sink: Sink, layout: Layout, others: OtherPartitions, lease: Fence, thread: IoThread
+        self, journal: Journal, sink: Sink, layout: Layout, others: OtherPartitions, lease: Fence, pulse: Pulse
     ) -> None:
         self.journal = journal
         self.sink = sink
         self.layout = layout
         self.others = others
         self.lease = lease
-        self._thread = thread
+        self._pulse = pulse
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=pulse.name.replace(" ", "-"))
 
     async def run(self, work: Callable[..., _T], *arguments: Any, **named: Any) -> _T:
-        """The result of `work`, which the partition's thread runs. Raises ArchiveTrouble: the disk fails."""
-        return await self._thread.run(work, *arguments, **named)
+        """The result of `work`, run in the thread. Raises ArchiveTrouble where it raises OSError or sqlite3.Error."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(*arguments, **named))
+        except (OSError, sqlite3.Error) as error:
+            raise ArchiveTrouble(f"the archive cannot be written: {error}") from error
+        finally:
+            self._pulse.sign()
 
     async def recover(self, partition: int) -> None:
         """Return to the last commit, as at a start: reload the journal, truncate the files to their committed length.
@@ -96,8 +69,7 @@ class PartitionStore:
         """
         await self.run(self.journal.reload)
         self.others.sources.shared.update(await self.run(self.journal.shared))
-        files = [file for file in self.journal.files.values() if not file.sealing and not self.is_older(file)]
-        for left in await self.run(self.sink.recover, files, partition=partition):
+        for left in await self.run(self.sink.recover, self._appended(), partition=partition):
             await self.run(self.journal.shorten, left)
 
     async def move_to(self, position: Position) -> None:
@@ -106,20 +78,15 @@ class PartitionStore:
 
     async def check_files(self) -> None:
         """Raises ArchiveTrouble: a file that is open, or will be reopened, was removed, replaced or truncated."""
+        await self.run(self.sink.check_files, self._appended())
+
+    def _appended(self) -> list[OpenFile]:
         files = self.journal.files.values()
-        await self.run(self.sink.check_files, [file for file in files if not file.sealing and not self.is_older(file)])
+        return [file for file in files if not file.sealing and not self.layout.is_older(file.path)]
 
     async def read_shared(self) -> None:
         """Read which sources the partitions of other processes share with this one."""
         self.others.sources.shared |= await self.run(self.others.shared)
-
-    async def gaps(self, path: str) -> tuple[Gap, ...]:
-        """The recorded gaps of an open file."""
-        return await self.run(self.journal.gaps, path)
-
-    def is_older(self, file: OpenFile) -> bool:
-        """Whether a file belongs to an earlier epoch, so that nothing is appended to it any more."""
-        return self.layout.is_older(file.path)
 
     def source(self, source: SourceKey) -> ArchivedSource | None:
         """What the archive has of a source, in this partition or in another one. Called in the partition's thread."""
@@ -138,18 +105,10 @@ class PartitionStore:
 
     def stop(self) -> None:
         """Wait for the call that the thread is running; it accepts no more."""
-        self._thread.close()
+        self._thread.shutdown()
 
     def close(self) -> None:
         """Close files and journals. Everything that was committed is durable already."""
         self.sink.close()
         self.journal.close()
         self.others.close()
-
-
-def open_store(
-    journal: Journal, layout: Layout, lease: Fence, others: OtherPartitions, pulse: Pulse, *, open_files: int
-) -> PartitionStore:
-    """The store of a partition. At most `open_files` files are open; each call of its thread is a sign for `pulse`."""
-    sink = Sink(layout.archive, open_files=open_files, links=layout.seals)
-    return PartitionStore(journal, sink, layout, others, lease, IoThread(pulse.name.replace(" ", "-"), pulse))

@@ -12,14 +12,10 @@ from shipper.model import Block, End, Span
 REASON_MISSING = "missing"
 REASON_ELSEWHERE = "elsewhere"
 """Reason of a gap whose bytes another collector's archive has."""
-
 REASON_EXCLUDED = End.EXCLUDED.value
 """Reason of a gap whose bytes the host did not read, because its configuration excludes the file: nothing is lost."""
-
-
 REASON_FORKED = FORKED
 """Reason of a gap whose bytes are in the source that this one is a fork of. It may be empty; it records the fork."""
-
 REASON_REWRITTEN = "rewritten"
 """Reason of an empty gap: before it the host's file has other bytes than the archive."""
 
@@ -83,15 +79,12 @@ def source_crc(block: Block, known: ArchivedSource, new: bytes) -> SourceCrc:
     """
     if block.span.end < known.watermark:
         return SourceCrc(known.crc, known.proven)  # it ends the source before the watermark
-    if known.crc is not None and block.edited is None and _crc_after(known.crc, block, new) != block.source_crc:
-        return SourceCrc(block.source_crc, is_proven=False, is_rewritten=True)
+    if known.crc is not None and block.edited is None:
+        is_whole = len(new) == block.span.length  # the sum of a whole block is known already
+        crc = crc32_combine(known.crc, block.block_crc, len(new)) if is_whole else crc32(new, known.crc)
+        if crc != block.source_crc:
+            return SourceCrc(block.source_crc, is_proven=False, is_rewritten=True)
     return SourceCrc(block.source_crc, known.proven)
-
-
-def _crc_after(crc: int, block: Block, new: bytes) -> int:
-    """`crc` continued over the `new` bytes of a sound block. The sum of a whole block is known already."""
-    is_whole = len(new) == block.span.length
-    return crc32_combine(crc, block.block_crc, len(new)) if is_whole else crc32(new, crc)
 
 
 def judge(block: Block, known: ArchivedSource, *, given_up_at: int | None = None) -> BlockOutcome:

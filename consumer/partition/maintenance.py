@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from consumer.commit.staged_batch import StagedBatch
 from consumer.commit.store import PartitionStore
 from consumer.model import PartitionOptions, Until
 from consumer.partition.missing_ranges import MissingRanges
-from consumer.partition.purge import StreamPurge
+from consumer.partition.purge import SitePurge, StreamPurge
 from consumer.partition.receipts import ReceiptSender, RequestLimit
 from consumer.partition.sealing import SealScheduler
 from consumer.partition.stream import StreamView
@@ -24,12 +25,7 @@ class ControlRequests:
         self._options = options
         self._receipts = receipts
         self._sealing = sealing
-        self._limit = RequestLimit(options.partition)
-
-    @property
-    def refused(self) -> int:
-        """Requests that were not answered."""
-        return self._limit.refused
+        self.limit = RequestLimit(options.partition)
 
     async def listen(self, inbox: Inbox) -> None:
         """Answer requests until the session ends."""
@@ -42,16 +38,16 @@ class ControlRequests:
     async def _answer(self, inbox: Inbox, host: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
         match request_from_json(message):
             case ReceiptsRequest(self._options.partition) as request:
-                if self._limit.allows(host, request):
+                if self.limit.allows(host, request):
                     left = self._sealing.departure(host, request.leaving)
                     return (await self._receipts.reply(inbox, host, request, left=left)).to_json()
             case FinishRequest(self._options.partition):
                 if host != MOVER:  # no host may have the files of all hosts sealed
-                    self._limit.refuse(host, "only the partitioner may request that")
+                    self.limit.refuse(host, "only the partitioner may request that")
                 elif (await inbox.state()).is_closed:
                     return self._sealing.finish().to_json()
                 else:
-                    self._limit.refuse(host, f"stream {self._options.stream} is not closed")
+                    self.limit.refuse(host, f"stream {self._options.stream} is not closed")
         return None
 
 
@@ -65,27 +61,19 @@ LEAST_KEEP_SECONDS = 31 * 86400.0
 """Minimum time for which the journal keeps a source that ended: a producer remembers it for 30 days."""
 
 
+@dataclass(slots=True)
 class PeriodicTask:
     """Work that is repeated `every` seconds while it `is_wanted`. The interval begins when the work begins."""
 
-    def __init__(
-        self, name: str, run: Callable[[Inbox], Awaitable[None]], every: Callable[[], float],
-        is_wanted: Callable[[], bool] = lambda: True,
-    ) -> None:  # fmt: skip
-        self.name = name
-        self.is_wanted = is_wanted
-        self._run = run
-        self._every = every
-        self._begun_at = float("-inf")
+    name: str
+    work: Callable[[Inbox], Awaitable[None]]
+    every: Callable[[], float]
+    is_wanted: Callable[[], bool] = lambda: True
+    begun_at: float = float("-inf")
 
     def is_due(self) -> bool:
         """Whether the interval since the work last began is over."""
-        return time.monotonic() >= self._begun_at + self._every()
-
-    async def run(self, inbox: Inbox) -> None:
-        """Do the work. Raises what it raises."""
-        self._begun_at = time.monotonic()
-        await self._run(inbox)
+        return time.monotonic() >= self.begun_at + self.every()
 
 
 def partition_tasks(
@@ -119,11 +107,11 @@ class Maintenance:
     """
 
     def __init__(
-        self, tasks: Sequence[PeriodicTask], sealing: SealScheduler, receipts: ReceiptSender, purge: StreamPurge,
+        self, tasks: Sequence[PeriodicTask], sealing: SealScheduler, receipts: ReceiptSender, site: SitePurge,
         requests: ControlRequests, stream: StreamView,
     ) -> None:  # fmt: skip
         self._tasks = tasks
-        self._purge = purge
+        self.site = site
         self.sealing = sealing
         self.receipts = receipts
         self.requests = requests
@@ -133,7 +121,8 @@ class Maintenance:
         """Run every task that is due. Raises what a task raises: it ends the session."""
         for task in self._tasks:
             if task.is_wanted() and task.is_due():
-                await task.run(inbox)
+                task.begun_at = time.monotonic()
+                await task.work(inbox)
 
     async def committed(self, staged: StagedBatch) -> None:
         """After a commit: note whose receipts changed, seal the files that are full and those of hosts that left."""
@@ -141,11 +130,7 @@ class Maintenance:
         await self.sealing.seal_large(staged.changes.files.values())
         await self.sealing.seal_departed(staged.changes.left)
 
-    def site_status(self) -> dict[str, Any]:
-        """The state of the stream of the edge site; {}: there is none, or it is unknown."""
-        return self._purge.site.status()
-
     async def end(self) -> None:
         """Cancel the purge of the site, and wait for the segments in the making."""
-        self._purge.site.end()
+        self.site.end()
         await self.sealing.end()

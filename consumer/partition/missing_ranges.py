@@ -93,13 +93,11 @@ class OpenHoles:
     def update(self, holes: Mapping[SourceKey, Hole]) -> None:
         """`holes` are the ones that are open after the last batch."""
         now = self._clock()
+        known = {source: self._watched.get(source) or self._before.pop(source, None) for source in holes}
         self._watched = {
-            source: replace(self._known(source) or _HoleState(hole=hole, since=now), hole=hole)
+            source: replace(known[source] or _HoleState(hole=hole, since=now), hole=hole)
             for source, hole in holes.items()
         }
-
-    def _known(self, source: SourceKey) -> _HoleState | None:
-        return self._watched.get(source) or self._before.pop(source, None)
 
     def skip(self, sequence: int) -> None:
         """Do not read again what follows them below `sequence`: their producers send it again."""
@@ -149,14 +147,11 @@ class MissingRanges:
     Owned by the partition's worker.
     """
 
-    def __init__(
-        self, options: PartitionOptions, store: PartitionStore, stream: StreamView,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
+    def __init__(self, options: PartitionOptions, store: PartitionStore, stream: StreamView) -> None:
         self._options = options
         self._store = store
         self._stream = stream
-        self._holes = OpenHoles(patience=options.hole_patience, limit=options.hole_limit, clock=clock)
+        self._holes = OpenHoles(patience=options.hole_patience, limit=options.hole_limit)
         self._read_to = 0  # sequence that this session has committed last
         self.given_up: dict[SourceKey, GivenUp] = {}  #: ranges that the next session accepts as missing
 
@@ -194,8 +189,7 @@ class MissingRanges:
     async def is_drained(self, inbox: Inbox) -> bool:
         """Whether no hole is open in a stream that is read to its end.
 
-        Raises:
-            ShipperError: bytes are missing and their producer does not answer. SessionLost: as `check`.
+        Raises ShipperError: bytes are missing and their producer does not answer. SessionLost: as `check`.
         """
         await self._fill(inbox, at_once=True)
         for hole in self._holes.unanswered:
@@ -230,8 +224,11 @@ class MissingRanges:
         start = max(hole.missing.start, self.given_up.get(hole.source, GivenUp(0)).elsewhere)
         request = ResendRequest(hole.source.id, start, self._options.archive).to_json()
         reply = ResendReply.from_json(await inbox.ask(control_down(hole.source.host), request, REPLY_SECONDS))
-        upto = _archived_elsewhere(reply, start)
-        answer = _answer(reply, upto, hole)
+        # offset up to which another archive has the source, according to its producer
+        upto = max(start, reply.watermark) if reply and reply.answer is ResendAnswer.ARCHIVED else start
+        answer = _ANSWERS[reply.answer] if reply else Answer.NONE
+        if reply and upto >= hole.missing.end:
+            answer = Answer.ELSEWHERE
         events.hole_asked(
             partition=self._options.partition, host=hole.source.host, file=hole.file, start=start, answer=answer.value
         )
@@ -268,18 +265,5 @@ class MissingRanges:
             await self._store.lease.hold()
             await self._store.move_to(replace(at, resume=at.applied + 1))
             self._holes.skip(at.applied + 1)
-            self._stream.passed_holes()
+            self._stream.is_held_up = self._stream.is_site_held_up = False  # the next purge finds something to remove
             events.holes_passed_by(partition=self._options.partition, holes=len(self._holes), below=at.applied + 1)
-
-
-def _answer(reply: ResendReply | None, upto: int, hole: Hole) -> Answer:
-    if reply is None:
-        return Answer.NONE
-    if upto >= hole.missing.end:
-        return Answer.ELSEWHERE
-    return _ANSWERS[reply.answer]
-
-
-def _archived_elsewhere(reply: ResendReply | None, start: int) -> int:
-    """Offset up to which another archive has the source, according to its producer; `start`: there is none."""
-    return max(start, reply.watermark) if reply and reply.answer is ResendAnswer.ARCHIVED else start

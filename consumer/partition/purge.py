@@ -85,13 +85,10 @@ class StreamPurge:
 class SitePurge:
     """Purges the stream of one partition at its edge site, in the background."""
 
-    def __init__(
-        self, partition: int, fence: Fence, stream: StreamView, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, partition: int, fence: Fence, stream: StreamView) -> None:
         self._partition = partition
         self._fence = fence
         self._stream = stream
-        self._clock = clock
         self._due = 0.0
         self._is_away = False
         self._state: StreamState | None = None
@@ -102,8 +99,8 @@ class SitePurge:
 
         `archived_below`: for the state of the site's stream, the sequence here below which everything is archived.
         """
-        if self._clock() >= self._due and (self._purging is None or self._purging.done()):
-            self._due = self._clock() + SITE_SECONDS
+        if time.monotonic() >= self._due and (self._purging is None or self._purging.done()):
+            self._due = time.monotonic() + SITE_SECONDS
             self._purging = asyncio.create_task(self._purge(inbox, archived_below))
 
     def status(self) -> dict[str, Any]:
@@ -131,19 +128,16 @@ class SitePurge:
             purged = await inbox.purge_site(below)
             self._stream.is_site_held_up = is_full and purged == 0
         except RightMissing as error:
-            self._due = self._clock() + REFUSED_SECONDS
+            self._due = time.monotonic() + REFUSED_SECONDS
             events.site_refused(partition=self._partition, error=str(error))
         except Fenced:
             return  # the next owner purges
         except ShipperError as error:  # the session's own calls report what ends it
-            self._note_away(error)
+            if not self._is_away:
+                events.site_away(partition=self._partition, error=str(error))
+            self._is_away = True
         else:
             if purged is None:
                 events.site_differs(partition=self._partition)
             elif purged:
                 events.site_purged(partition=self._partition, messages=purged)
-
-    def _note_away(self, error: ShipperError) -> None:
-        if not self._is_away:
-            self._is_away = True
-            events.site_away(partition=self._partition, error=str(error))

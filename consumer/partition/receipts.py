@@ -65,13 +65,10 @@ class ReceiptSender:
     async def send_round(self, inbox: Inbox) -> None:
         """Send receipts to the hosts that wait longest."""
         self._had_more = len(self.changed) > HOSTS_PER_ROUND
-        await self._send(inbox, HOSTS_PER_ROUND)
+        await self.send_all(inbox, most=HOSTS_PER_ROUND)
 
-    async def send_all(self, inbox: Inbox) -> None:
-        """Send every receipt that is due."""
-        await self._send(inbox, None)
-
-    async def _send(self, inbox: Inbox, most: int | None) -> None:
+    async def send_all(self, inbox: Inbox, *, most: int | None = None) -> None:
+        """Send every receipt that is due, to at most `most` hosts."""
         for host in list(itertools.islice(self.changed, most)):
             left = list(self.changed.pop(host))
             while left:
@@ -121,7 +118,8 @@ class RequestLimit:
 
     def allows(self, host: str, request: ReceiptsRequest) -> bool:
         """Whether a request is answered; it costs its host points then."""
-        now, cost = self._clock(), _cost(request)
+        about = MAX_SOURCES if request.sources is None else len(request.sources)
+        now, cost = self._clock(), 1 + about // SOURCES_PER_POINT
         points, when = self._points.pop(host, (BURST, now))
         points = min(BURST, points + (now - when) * PER_SECOND)
         is_allowed = points >= cost
@@ -136,8 +134,3 @@ class RequestLimit:
         """Count and log a request that is not answered."""
         self.refused += 1
         events.question_refused(host=host, partition=self._partition, reason=reason)
-
-
-def _cost(request: ReceiptsRequest) -> float:
-    about = MAX_SOURCES if request.sources is None else len(request.sources)
-    return 1 + about // SOURCES_PER_POINT

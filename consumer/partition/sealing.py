@@ -16,7 +16,7 @@ from consumer.segments.sealer import Sealer
 from shipper import events
 from shipper.control import FinishReply
 from shipper.errors import ArchiveTrouble, Fenced, Transient
-from shipper.layout import FileKey, day_of, epoch_of
+from shipper.layout import DAY_NS, NANOSECONDS, FileKey, day_of, epoch_of
 from shipper.lifecycle import Stop
 
 MAX_SEALS = 4
@@ -27,7 +27,6 @@ SEALING_SECONDS = 2.0
 """Maximum duration of one round of sealing while the stream is read to its end, in seconds."""
 SEALING_WHILE_READING_SECONDS = 0.2
 """The same while the stream delivers messages, which go first. There is one round per second."""
-DAY_SECONDS = 86400.0
 DAY_SLACK_SECONDS = 60.0
 """Seconds after midnight (UTC) until a day is over for a stream that is read to its end."""
 
@@ -130,10 +129,12 @@ class SealScheduler:
         """Continue the sealing that a kill, or trouble with the archive, interrupted."""
         files = list(self._journal.files.values())
         self._older = {}
-        for file in sorted(filter(self._store.is_older, files), key=lambda file: epoch_of(file.path) or 0):
+        older = (file for file in files if self._layout.is_older(file.path))
+        for file in sorted(older, key=lambda file: epoch_of(file.path) or 0):
             self._older.setdefault(file.key, []).append(file)
-        for file in [file for file in files if file.sealing or self._layout.is_stored_otherwise(file)]:
-            if not self._stop.asked:
+        for file in files:
+            has_other_codec = self._layout.seals and file.codec != self._layout.frames  # it began with other settings
+            if (file.sealing or has_other_codec) and not self._stop.asked:
                 await self.seal(file)
 
     async def end(self) -> None:
@@ -145,40 +146,32 @@ class SealScheduler:
 
     def is_past(self, date: str) -> bool:
         """Whether the stream can deliver nothing more for `date`, and all of it is sealed."""
-        if any(file.key.date <= date for file in self._journal.files.values()):
-            return False
-        return self._is_over(date)
+        return date <= self.past()
 
     def past(self) -> str:
         """The newest date for which `is_past` is true; empty: unknown."""
-        at = self._journal.position
-        if at.is_behind:
-            return ""
-        ends = (at.applied_ns / 1e9, self._stream.read_at - DAY_SLACK_SECONDS)
-        begins = [when - DAY_SECONDS for when in ends if when > DAY_SECONDS]
-        opened = (file.key.date for file in self._journal.files.values())
-        newest = max((day_of(int(when * 1e9)) for when in begins), default="")
-        oldest = min(opened, default="")
-        return newest if not oldest else min(newest, _day_before(oldest))
+        over, oldest = self._newest_over(), min((file.key.date for file in self._journal.files.values()), default="")
+        return min(over, (dt.date.fromisoformat(oldest) - dt.timedelta(days=1)).isoformat()) if oldest else over
 
-    def _is_over(self, date: str) -> bool:
-        """Whether the stream can deliver nothing more for `date`: it is at a later day, or was read to its end then."""
+    def _newest_over(self) -> str:
+        """The newest date for which the stream can deliver nothing more; empty: unknown.
+
+        The stream is at a later day, or was read to its end on a later day.
+        """
         at = self._journal.position
         if at.is_behind:
-            return False  # what follows an open hole is of the old date
-        if at.applied and day_of(at.applied_ns) > date:
-            return True
-        day_end = dt.datetime.fromisoformat(f"{date}T00:00:00+00:00") + dt.timedelta(days=1)
-        return self._stream.read_at >= day_end.timestamp() + DAY_SLACK_SECONDS
+            return ""  # what follows an open hole is of the old date
+        newest_ns = max(at.applied_ns, int((self._stream.read_at - DAY_SLACK_SECONDS) * NANOSECONDS)) - DAY_NS
+        return day_of(newest_ns) if newest_ns >= 0 else ""
 
     def _is_finished(self, file: OpenFile) -> bool:
         """Whether a file is to be sealed now: silent for long, or of a day that is over."""
         if file.sealing:
             return file.path not in self._running and self._may_retry(file.path)
-        if self._store.is_older(file):
+        if self._layout.is_older(file.path):
             return True
         silent = self._stream.wall() - file.last_ns / 1e9 >= self._options.idle_seal and self._stream.is_read
-        return silent or self._is_over(file.key.date)
+        return silent or file.key.date <= self._newest_over()
 
     def _may_retry(self, path: str) -> bool:
         """Whether the last attempt to seal a file is long enough ago; if so, the next one counts from now."""
@@ -200,7 +193,8 @@ class SealScheduler:
         if file.path in self._running or file.path not in self._journal.files:
             return
         await self._store.lease.hold()
-        if file.length == 0 and self._store.is_older(file) and not await self._store.gaps(file.path):
+        is_empty = file.length == 0 and self._layout.is_older(file.path)
+        if is_empty and not await self._store.run(self._journal.gaps, file.path):
             await self._store.run(self._drop, file)
             return
         frames = None
@@ -217,7 +211,7 @@ class SealScheduler:
     async def _make_segment(self, sealing: OpenFile, frames: Frames | None) -> None:
         try:
             spans = await self._store.run(self._journal.spans, sealing.path)
-            gaps = await self._store.gaps(sealing.path)
+            gaps = await self._store.run(self._journal.gaps, sealing.path)
             await self._store.lease.prove()  # the next owner then sees that it is sealed, and under which name
             if not self._layout.is_own(sealing.opened):
                 await self._store.run(self._sealer.find, sealing, self._journal)
@@ -246,7 +240,3 @@ class SealScheduler:
         if not file.ends_open:  # else only the journal knows that a newline is due before another source
             self._store.sink.release(file.path)
             await self._store.run(self._journal.forget, file)
-
-
-def _day_before(date: str) -> str:
-    return (dt.date.fromisoformat(date) - dt.timedelta(days=1)).isoformat()

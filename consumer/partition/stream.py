@@ -34,16 +34,11 @@ class StreamView:
         """The worker has read the stream to its end."""
         self.is_read, self.read_at = True, self.wall()
 
-    def passed_holes(self) -> None:
-        """What follows open holes may be purged now, so the next purge finds something to remove."""
-        self.is_held_up = self.is_site_held_up = False
-
 
 async def first_to_read(inbox: Inbox, store: PartitionStore, partition: int) -> int:
     """The next sequence to read: the journal's, unless the stream is no longer the one that the journal describes.
 
-    Raises:
-        ArchiveTrouble: the journal cannot be written. Transient: the session ended.
+    Raises ArchiveTrouble: the journal cannot be written. Transient: the session ended.
     """
     state, at = await inbox.state(), store.journal.position
     if at.applied == 0:
@@ -99,8 +94,7 @@ class SessionLoop:
     async def run(self, serve: Callable[[Inbox], Awaitable[None]]) -> None:
         """Call `serve` in one session after another until it returns, or until a stop is requested.
 
-        Raises:
-            Unavailable: no server for too long. And what `serve` raises, except Transient.
+        Raises Unavailable: no server for too long. And what `serve` raises, except Transient.
         """
         while not self.stop.asked:
             self.pulse.turn()

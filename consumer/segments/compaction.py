@@ -13,6 +13,7 @@ The first part, which is pure, decides which segments are merged, and makes the 
 
 import contextlib
 import errno
+import itertools
 import os
 import sys
 import time
@@ -50,7 +51,8 @@ def runs(segments: Sequence[Segment], taken: Set[int], *, below: int, most: int)
     run: list[Segment] = []
     for segment in segments:
         small = segment.bytes_raw < below
-        if run and (not small or segment.codec != run[0].codec or _bytes(run) + segment.bytes_raw > most):
+        length = sum(each.bytes_raw for each in (*run, segment))
+        if run and (not small or segment.codec != run[0].codec or length > most):
             found.append(run)
             run = []
         if small:
@@ -65,17 +67,10 @@ def _fitting(run: list[Segment], taken: Set[int]) -> list[Segment]:
     return run
 
 
-def _bytes(run: Iterable[Segment]) -> int:
-    return sum(segment.bytes_raw for segment in run)
-
-
 def continues(earlier: Segment, later: Segment) -> bool:
     """Whether an unfinished last line of `earlier` goes on in `later`: both hold one source, the same."""
-    return (
-        len({span.source for span in earlier.spans})
-        == 1
-        == len({span.source for span in (*earlier.spans, *later.spans)})
-    )
+    sources = {span.source for span in earlier.spans}
+    return len(sources) == 1 == len(sources.union(span.source for span in later.spans))
 
 
 def joined(
@@ -160,8 +155,7 @@ class Merger:
     def merge(self, date: str, partition: int, listing: Listing, go_on: Callable[[], bool]) -> bool:
         """Merge a day of a partition; False: a stop was requested before all was done, or a redaction runs.
 
-        Raises:
-            OSError: try again later. `go_on` is called before every permanent change.
+        `go_on` is called before every permanent change. Raises OSError: try again later.
         """
         root = f"date={date}/partition={partition}"
         try:
@@ -171,8 +165,10 @@ class Merger:
         with rewriting(self._archive, partition) as alone:
             try:
                 return alone and all(go_on() and self._merge_host(f"{root}/{host}", listing, go_on) for host in hosts)
-            finally:
-                self._sync_shrunk()
+            finally:  # one write to the disk is enough for the removal of many parts
+                for directory in self._shrunk:
+                    sync_directory(directory)
+                self._shrunk.clear()
 
     def _merge_host(self, directory: str, listing: Listing, go_on: Callable[[], bool]) -> bool:
         began = time.thread_time()
@@ -223,7 +219,8 @@ class Merger:
             if (index := frame_index.joined(indexes)) is not None:
                 stored.write(frame_index.encode(index))
             with self._sealer.naming:
-                if not go_on() or not self._are_there(run) or not fresh.publish():
+                are_there = all((self._archive / part.path).exists() for part in run)
+                if not go_on() or not are_there or not fresh.publish():
                     return
             self._list(run, text, stored, since=before)
         self._remove([part.path for part in run])
@@ -273,31 +270,17 @@ class Merger:
             text, stored = look_through(self._archive / path, codec)
         except BROKEN:
             return []
-        for first in range(len(segments) - 1):
-            for behind in range(first + 2, len(segments) + 1):
-                run = segments[first:behind]
-                if target_of(run) == path and sum(part.bytes_raw for part in run) == text.octets:
-                    return self._adopt(run, text, stored, segments, go_on)
+        for first, end in itertools.combinations(range(len(segments) + 1), 2):
+            run = segments[first:end]
+            is_target = len(run) >= _FEWEST and target_of(run) == path
+            if is_target and sum(part.bytes_raw for part in run) == text.octets:
+                with contextlib.suppress(_ApartError):
+                    if self._join(run, None) == text and go_on():
+                        whole = self._list(run, text, stored, since=0)
+                        self._remove(whole.replaces)
+                        return [*segments[:first], whole, *segments[end:]]
+                return []
         return []
-
-    def _adopt(
-        self,
-        run: list[Segment],
-        text: ByteCounter,
-        stored: CountingReader,
-        segments: list[Segment],
-        go_on: Callable[[], bool],
-    ) -> list[Segment]:
-        try:
-            same = self._join(run, None) == text and go_on()
-        except _ApartError:
-            same = False
-        if not same:
-            return []
-        whole = self._list(run, text, stored, since=0)
-        self._remove(whole.replaces)
-        at = segments.index(run[0])
-        return [*segments[:at], whole, *segments[at + len(run) :]]
 
     def _list(
         self, run: Sequence[Segment], text: ByteCounter, stored: CountingWriter | CountingReader, *, since: int
@@ -307,9 +290,6 @@ class Merger:
         events.segments_merged(partition=whole.partition, path=whole.path, parts=len(run))
         return whole
 
-    def _are_there(self, run: Sequence[Segment]) -> bool:
-        return all((self._archive / part.path).exists() for part in run)
-
     def _is_replaced(self, path: str, listing: Listing) -> bool:
         whole = listing.replacing(path)
         return whole is not None and ((self._archive / whole.path).exists() or self._is_replaced(whole.path, listing))
@@ -318,12 +298,6 @@ class Merger:
         for path in paths:
             (self._archive / path).unlink(missing_ok=True)
             self._shrunk.add((self._archive / path).parent)
-
-    def _sync_shrunk(self) -> None:
-        """Make the removal of parts durable, of all together: one write to the disk is enough for many."""
-        for directory in self._shrunk:
-            sync_directory(directory)
-        self._shrunk.clear()
 
 
 class _FramesOnly:
@@ -351,19 +325,13 @@ def _index_of(archive: Path, part: Segment) -> FrameIndex | None:
         if len(found) == 1:
             found = [(found[0][0], part.bytes_raw)]
         if found and all(raw for _, raw in found) and sum(raw for _, raw in found) == part.bytes_raw:
-            return _estimated(part, found)
+            first_ns, last_ns = manifest.nanoseconds(part.first_time), manifest.nanoseconds(part.last_time)
+            time_at = frame_index.even(first_ns, last_ns, part.bytes_raw)  # in proportion to the bytes
+            begins = itertools.accumulate((raw for _, raw in found), initial=0)
+            lines = part.lines if len(found) == 1 else frame_index.UNKNOWN_LINES
+            frames = (Frame(*sizes, time_at(at), lines) for sizes, at in zip(found, begins, strict=False))
+            return FrameIndex(tuple(frames), is_exact=len(found) == 1)
     return None
-
-
-def _estimated(part: Segment, found: Sequence[tuple[int, int]]) -> FrameIndex:
-    """Frames with times in proportion to the bytes."""
-    first_ns, last_ns = manifest.nanoseconds(part.first_time), manifest.nanoseconds(part.last_time)
-    time_at, at, frames = frame_index.even(first_ns, last_ns, part.bytes_raw), 0, list[Frame]()
-    for stored, raw in found:
-        lines = part.lines if len(found) == 1 else frame_index.UNKNOWN_LINES
-        frames.append(Frame(stored, raw, time_at(at), lines))
-        at += raw
-    return FrameIndex(tuple(frames), is_exact=len(frames) == 1)
 
 
 def _is_in_place(segment: Segment) -> bool:

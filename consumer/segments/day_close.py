@@ -44,11 +44,6 @@ class DayCloser:
         self._retention_due = 0.0
         self._today = today
 
-    @property
-    def over_share(self) -> tuple[str, ...]:
-        """Hosts that hold more than their share of `keep_bytes`, the largest first. From any thread."""
-        return self._retention.over_share
-
     def run(
         self,
         owned: Sequence[SealedDays],
@@ -64,28 +59,18 @@ class DayCloser:
         """
         today = self._today()
         try:
-            self._close(today, owned, go_on, dead, everywhere)
+            for date in self._sealer.dates():
+                if everywhere(date) and self._is_over(date, today, owned) and self._merge(date, owned, go_on):
+                    self._sealer.close_day(date)
+            for name in dead:
+                for date in self._sealer.dates(name):
+                    if go_on() and everywhere(date) and self._is_over(date, today, owned):
+                        self._sealer.close_day(date, name)
             if go_on() and time.monotonic() >= self._retention_due:
                 self._retention_due = time.monotonic() + RETENTION_SECONDS
                 self._retention.enforce(today, go_on)
         except OSError as error:
             events.days_failed(error=str(error))
-
-    def _close(
-        self,
-        today: dt.date,
-        owned: Sequence[SealedDays],
-        go_on: Callable[[], bool],
-        dead: Iterable[str],
-        everywhere: Callable[[str], bool],
-    ) -> None:
-        for date in self._sealer.dates():
-            if everywhere(date) and self._is_over(date, today, owned) and self._merge(date, owned, go_on):
-                self._sealer.close_day(date)
-        for name in dead:
-            for date in self._sealer.dates(name):
-                if go_on() and everywhere(date) and self._is_over(date, today, owned):
-                    self._sealer.close_day(date, name)
 
     def _merge(self, date: str, owned: Sequence[SealedDays], go_on: Callable[[], bool]) -> bool:
         """Merge what is owned of a day; whether all of it is merged."""

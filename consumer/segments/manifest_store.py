@@ -55,13 +55,8 @@ class DayTotals(NamedTuple):
     hosts: int = 0
 
 
-def held(archive: Path, date: str) -> DayTotals:
-    """What a day holds by the segments that count."""
-    return total(held_by_host(archive, date))
-
-
 def held_by_host(archive: Path, date: str) -> dict[str, DayTotals]:
-    """The same for each host."""
+    """What each host holds on a day, by the segments that count."""
     by_path: dict[int, tuple[str, int, int, int]] = {}
     replaced: set[int] = set()
     hosts: dict[str, str] = {}
@@ -128,7 +123,10 @@ class Listing:
         self._replaced: dict[int, tuple[int, int]] = {}
         for number, file in enumerate(self._files):
             for offset, line in _lines(file):
-                self._note(line, (number, offset))
+                fields, place = _fields(line), (number, offset)
+                if isinstance(fields.get("path"), str):
+                    self._places[hash(fields["path"])] = place
+                    self._replaced.update((hash(part), place) for part in fields.get("replaces", ()))
 
     def find(self, path: str) -> Segment | None:
         """The segment `path` according to its last line."""
@@ -139,12 +137,6 @@ class Listing:
         """The segment that `path` was merged into."""
         found = self._read(self._replaced.get(hash(path)))
         return found if found is not None and path in found.replaces else None
-
-    def _note(self, line: bytes, place: tuple[int, int]) -> None:
-        fields = _fields(line)
-        if isinstance(fields.get("path"), str):
-            self._places[hash(fields["path"])] = place
-            self._replaced.update((hash(part), place) for part in fields.get("replaces", ()))
 
     def _read(self, place: tuple[int, int] | None) -> Segment | None:
         if place is None:

@@ -23,14 +23,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from consumer.archive import LOCKS, manifests_of_day
+from consumer.archive import LOCKS, manifests_of_day, try_lock
 from consumer.segments import manifest_store
 from consumer.segments.manifest_store import DayTotals
 from consumer.segments.sealer import now
 from shipper import events, layout
 from shipper.bytes_ops import crc32
-from shipper.durable_files import Lock, make_directory, replace_file, sync_directory
-from shipper.errors import Fatal
+from shipper.durable_files import make_directory, replace_file, sync_directory
 
 HIDDEN = ".removed-"
 WAITING = ("_open", layout.SEALING_PREFIX)
@@ -50,9 +49,9 @@ class Retention:
         self._keep_days = keep_days
         self._keep_bytes = keep_bytes
         self._keep_by = keep_by
-        self._known: dict[
-            str, tuple[_Signature, dict[str, DayTotals]]
-        ] = {}  # closed days do not change: they are read once
+        self._removing = archive / layout.MANIFEST_DIRECTORY / REMOVING
+        # by day, with the signature of its manifests: closed days do not change, so they are read once
+        self._known: dict[str, tuple[_Signature, dict[str, DayTotals]]] = {}
         self.over_share: tuple[str, ...] = ()  #: hosts that hold more than their share, the largest first
 
     def enforce(self, today: dt.date, go_on: Callable[[], bool]) -> None:
@@ -60,22 +59,22 @@ class Retention:
         if not self._keep_days and not self._keep_bytes:
             return
         make_directory(self._archive / LOCKS)
-        try:
-            with Lock(self._archive / LOCKS / "retention.lock", f"the retention of {self._archive}"):
-                self._finish()
-                for date, reason in self._too_much(today):
-                    if not go_on():
-                        return
-                    self._remove(date, reason)
-                for date, hosts in self._over_share(today):
-                    if not go_on():
-                        return
-                    if hosts == self._by_host(date).keys():
-                        self._remove(date, BY_SIZE)
-                    else:
-                        self._remove_hosts(date, hosts)
-        except Fatal:
-            return  # another collector is at it
+        lock = try_lock(self._archive / LOCKS / "retention.lock", f"the retention of {self._archive}")
+        if lock is None:  # another collector removes
+            return
+        with lock:
+            self._finish()
+            for date, reason in self._too_much(today):
+                if not go_on():
+                    return
+                self._remove(date, reason)
+            for date, hosts in self._over_share(today):
+                if not go_on():
+                    return
+                if hosts == self._by_host(date).keys():
+                    self._remove(date, BY_SIZE)
+                else:
+                    self._remove_hosts(date, hosts)
 
     def _too_much(self, today: dt.date) -> Iterable[tuple[str, str]]:
         """The days to remove, and why, oldest first."""
@@ -158,8 +157,10 @@ class Retention:
         return known[1]
 
     def _remove(self, date: str, reason: str) -> None:
-        held = self._held(date)
-        line = {"v": 1, "date": date, **held._asdict(), "manifests_crc32": self._sum_of_manifests(date)}
+        held, crc = self._held(date), 0
+        for path in manifests_of_day(self._archive, date):
+            crc = crc32(path.read_bytes(), crc)
+        line = {"v": 1, "date": date, **held._asdict(), "manifests_crc32": f"{crc:08x}"}
         # An attempt before a kill may have written the line. A day that exists again later is removed with other bytes.
         if not any(line.items() <= noted.items() for noted in manifest_store.removed(self._archive)):
             noted = json.dumps(line | {"reason": reason, "removed_at": now()}, separators=(",", ":")).encode() + b"\n"
@@ -184,10 +185,6 @@ class Retention:
         for host, each in held.items():
             events.host_day_removed(date=date, host=host, octets=each.bytes_stored, segments=each.segments)
 
-    @property
-    def _removing(self) -> Path:
-        return self._archive / layout.MANIFEST_DIRECTORY / REMOVING
-
     def _finish_hosts(self) -> None:
         try:
             todo = json.loads(self._removing.read_bytes())
@@ -203,12 +200,6 @@ class Retention:
                 shutil.rmtree(hidden)
         self._removing.unlink()
         sync_directory(self._removing.parent)
-
-    def _sum_of_manifests(self, date: str) -> str:
-        crc = 0
-        for path in manifests_of_day(self._archive, date):
-            crc = crc32(path.read_bytes(), crc)
-        return f"{crc:08x}"
 
     def _finish(self) -> None:
         """Do what a kill left undone: manifests follow their day, and what has a hidden name is removed."""

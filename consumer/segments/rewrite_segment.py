@@ -20,10 +20,10 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from consumer import frame_index
-from consumer.archive import LOCKS, is_written, manifests_of_day
+from consumer.archive import LOCKS, is_written, manifests_of_day, try_lock
 from consumer.frame_index import TimeAt
 from consumer.segment_io import BROKEN, ByteCounter, CountingReader, CountingWriter, pack, texts
 from consumer.segments import manifest_store
@@ -42,59 +42,53 @@ RETENTION_TRIES = 100
 @contextlib.contextmanager
 def rewriting(archive: Path, partition: int) -> Iterator[bool]:
     """Lock out other processes that replace segments, until the end of the block; False: one is running."""
+    lock = _try_rewriting(archive, partition)
+    with lock or contextlib.nullcontext():
+        yield lock is not None
+
+
+def _try_rewriting(archive: Path, partition: int) -> BinaryIO | None:
+    """The lock of the one process that replaces segments, until it is closed; None: another process has it."""
     make_directory(archive / LOCKS)
-    descriptor = os.open(archive / LOCKS / f"rewriting={partition}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    path = archive / LOCKS / f"rewriting={partition}.lock"
+    lock = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "rb")
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-        else:
-            yield True
-    finally:
-        os.close(descriptor)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        return None
+    return lock
 
 
 @contextlib.contextmanager
 def alone(archive: Path, partitions: Iterable[int]) -> Iterator[None]:
     """No other process puts segments in the place of others in these partitions before the end of the block.
 
-    Raises:
-        Unavailable: a collector merges segments of one of them for long.
+    Raises Unavailable: a collector merges segments of one of them for long.
     """
     with contextlib.ExitStack() as stack:
         for partition in sorted(set(partitions)):
             deadline = time.monotonic() + WAIT_SECONDS
-            while not _entered(stack, archive, partition):
+            while (lock := _try_rewriting(archive, partition)) is None:
                 if time.monotonic() >= deadline:
                     raise Unavailable(
                         f"a collector merges segments of partition {partition}", hint="try again in some minutes"
                     )
                 time.sleep(LOOK_SECONDS)
+            stack.enter_context(lock)
         yield
-
-
-def _entered(stack: contextlib.ExitStack, archive: Path, partition: int) -> bool:
-    with contextlib.ExitStack() as attempt:
-        if not attempt.enter_context(rewriting(archive, partition)):
-            return False
-        stack.push(attempt.pop_all())
-        return True
 
 
 @contextlib.contextmanager
 def without_retention(archive: Path) -> Iterator[None]:
-    """Retention removes no day before the end of the block. Raises Fatal: it is at it, for long."""
+    """Retention removes no day before the end of the block. Raises Fatal: it runs for long."""
     make_directory(archive / LOCKS)
-    with contextlib.ExitStack() as stack:
-        for left in range(RETENTION_TRIES, 0, -1):
-            try:
-                stack.enter_context(Lock(archive / LOCKS / "retention.lock", f"the retention of {archive}"))
-                break
-            except Fatal:
-                if left == 1:
-                    raise
-                time.sleep(LOOK_SECONDS)
+    path, what, lock = archive / LOCKS / "retention.lock", f"the retention of {archive}", None
+    for _ in range(RETENTION_TRIES - 1):
+        if (lock := try_lock(path, what)) is not None:
+            break
+        time.sleep(LOOK_SECONDS)
+    with lock or Lock(path, what):  # the last attempt raises
         yield
 
 
@@ -105,7 +99,7 @@ def replace_segment_text(archive: Path, old: Segment, text: bytes, **changes: An
     """
     sealer = Sealer(archive, collector=_manifest_of(archive, old), codec=old.codec)
     path, time_at = _free_path(archive, old), _times_of(archive, old, len(text))
-    remove_attempts(archive / path)
+    sweep(archive / path)
     before = sealer.listed_bytes(path)
     with new_segment_file(archive / path) as fresh:
         packed = CountingWriter(fresh.stream)
@@ -146,7 +140,7 @@ def remove_replaced(archive: Path, segments: Iterable[Segment]) -> list[str]:
     for segment in segments:
         if not (segment.redactions or segment.removals):
             continue
-        remove_attempts(archive / segment.path)
+        sweep(archive / segment.path)
         for path in filter(lambda path: (archive / path).exists(), segment.replaces):
             (archive / path).unlink(missing_ok=True)
             sync_directory((archive / path).parent)
@@ -167,12 +161,6 @@ def text_of(archive: Path, segment: Segment) -> bytes:
     if (counted.octets, f"{counted.crc:08x}") != (segment.bytes_raw, segment.crc32):
         raise Fatal(f"{segment.path} is not what its manifest lists", hint="fshipper audit shows details")
     return b"".join(pieces)
-
-
-def remove_attempts(path: Path) -> None:
-    """Remove what killed runs left of attempts to make the segment `path`."""
-    if path.parent.is_dir():
-        sweep(path.parent, path.name)
 
 
 def current_segments(archive: Path, date: str) -> list[Segment]:
@@ -219,7 +207,8 @@ def _free_path(archive: Path, old: Segment) -> str:
     standing = sorted(number_of(each) for each in manifest.standing(listed) if each in of_file)
     before = max((each for each in standing if each < number), default=-1)
     behind = min((each for each in standing if each > number), default=0)
-    if not behind and not _may_be_sealed(archive, date, old.partition):
+    is_closed = all(path.with_suffix(".done").exists() for path in manifests_of_day(archive, date))
+    if not behind and (is_closed or not is_written(archive, old.partition)):
         behind = max(used) + 2
     candidates = itertools.chain(range(number - 1, before, -1), range(number + 1, behind))
     free = next((each for each in candidates if each not in used), None)
@@ -230,9 +219,3 @@ def _free_path(archive: Path, old: Segment) -> str:
             " several places, use one --match for all of them",
         )
     return layout.segment_path(FileKey(date, old.partition, old.host, old.file), free, old.codec)
-
-
-def _may_be_sealed(archive: Path, date: str, partition: int) -> bool:
-    """Whether a collector may list another segment of a day's partition now."""
-    closed = all(path.with_suffix(".done").exists() for path in manifests_of_day(archive, date))
-    return not closed and is_written(archive, partition)

@@ -113,12 +113,12 @@ def unfinished_target(name: str) -> str:
     return found["target"] if found else ""
 
 
-def sweep(directory: Path, segment: str) -> None:
-    """Remove what kills left of attempts to make `segment`. Who is still at it has to try again."""
-    with os.scandir(directory) as entries:
-        names = [entry.name for entry in entries if unfinished_target(entry.name) == segment]
-    for name in names:
-        (directory / name).unlink(missing_ok=True)
+def sweep(segment: Path) -> None:
+    """Remove what kills left of attempts to make `segment`. A process that is still at it has to try again."""
+    with contextlib.suppress(FileNotFoundError):
+        for name in os.listdir(segment.parent):
+            if unfinished_target(name) == segment.name:
+                segment.with_name(name).unlink(missing_ok=True)
 
 
 DAMAGED_PREFIX = "_damaged-"
@@ -152,15 +152,17 @@ class Sealer:
         """
         if not self._is_settled(sealing.sealing):
             self.move_aside(sealing, journal)
-        with contextlib.suppress(FileNotFoundError):
-            sweep((self._archive / sealing.sealing).parent, sealing.sealing.rpartition("/")[2])
+        sweep(self._archive / sealing.sealing)
 
     def move_aside(self, sealing: OpenFile, journal: Journal) -> None:
         """Rename the raw bytes aside, unless that was done before a kill: then the open name is free or another's."""
         opened = sealing.opened or layout.open_path(sealing.key)  # before version 3 the journal did not record it
         source = self._archive / opened
         if not (self._archive / sealing.path).exists() and opened not in journal.files and source.exists():
-            self._unlink_live(sealing, source)
+            link = self._archive / layout.live_path(sealing.key)
+            with contextlib.suppress(OSError):
+                if link.is_symlink() and link.resolve() == source.resolve():
+                    link.unlink()
             self._rename(source, sealing)
 
     def _rename(self, source: Path, sealing: OpenFile) -> None:
@@ -175,17 +177,15 @@ class Sealer:
         """
         if not sealing.length or (self._archive / sealing.path).exists() or self._is_settled(sealing.sealing):
             return
-        stray = next((path for path in self._strays(sealing, journal) if _holds(path, sealing)), None)
-        if stray is not None:
-            self._rename(stray, sealing)
-
-    def _strays(self, sealing: OpenFile, journal: Journal) -> Iterator[Path]:
-        """Files of the same log that were renamed for sealing and are not in `journal`."""
         parent, names = _numbered(layout.sealing_path(layout.segment_path(sealing.key, 0, "none")))
+        directory, entries = self._archive / parent, list[str]()
         with contextlib.suppress(FileNotFoundError):
-            for entry in sorted(os.listdir(self._archive / parent)):
-                if names.fullmatch(entry) and f"{parent}/{entry}" not in journal.files:
-                    yield self._archive / parent / entry
+            entries = sorted(os.listdir(directory))
+        for entry in entries:
+            is_unknown = names.fullmatch(entry) and f"{parent}/{entry}" not in journal.files
+            if is_unknown and _holds(directory / entry, sealing):
+                self._rename(directory / entry, sealing)
+                return
 
     def finish(
         self, sealing: OpenFile, spans: tuple[SourceSpan, ...], gaps: tuple[Gap, ...], frames: Frames | None = None
@@ -218,14 +218,35 @@ class Sealer:
             packed = CountingWriter(fresh.stream)
             text = _packed(sealing, raw, packed, frames)
             lost = _lost(sealing, text)
-            if fresh.publish():
-                segment = self._segment(sealing, text, packed, spans, (*gaps, *lost))
-                self.record(segment, since=before)
-            else:
-                stored = self._settle(fresh, target, text, packed)
-                segment = self._segment(sealing, text, stored, spans, (*gaps, *lost))
-                if not manifest_store.is_listed(self._archive, segment.path):
-                    self.record(segment, since=0)
+            is_new = fresh.publish()
+            stored = packed if is_new else self._settle(fresh, target, text, packed)
+            segment = Segment(
+                collector=self.collector,
+                partition=sealing.key.partition,
+                host=sealing.key.host,
+                file=sealing.key.file,
+                path=sealing.sealing,
+                codec=layout.codec_of(sealing.sealing),
+                lines=text.lines,
+                bytes_raw=text.octets,
+                bytes_stored=stored.octets,
+                first_seq=sealing.first_seq,
+                last_seq=sealing.last_seq,
+                first_time=_rfc3339(sealing.first_ns),
+                last_time=_rfc3339(sealing.last_ns),
+                spans=spans,
+                gaps=(*gaps, *lost),
+                duplicates=sealing.duplicates,
+                joins=sealing.joins,
+                crc32=f"{text.crc:08x}",
+                sealed_at=now(),
+                filtered=sealing.filtered,
+                edited=sealing.edited,
+                labels=dict(sealing.labels),
+                crc32_stored=f"{stored.crc:08x}",
+            )
+            if is_new or not manifest_store.is_listed(self._archive, segment.path):
+                self.record(segment, since=before if is_new else 0)
         return segment, lost
 
     def listed_bytes(self, segment: str) -> int:
@@ -295,40 +316,6 @@ class Sealer:
         fresh.replace()
         return packed
 
-    def _segment(
-        self,
-        file: OpenFile,
-        text: ByteCounter,
-        stored: CountingWriter | CountingReader,
-        spans: tuple[SourceSpan, ...],
-        gaps: tuple[Gap, ...],
-    ) -> Segment:
-        return Segment(
-            collector=self.collector,
-            partition=file.key.partition,
-            host=file.key.host,
-            file=file.key.file,
-            path=file.sealing,
-            codec=layout.codec_of(file.sealing),
-            lines=text.lines,
-            bytes_raw=text.octets,
-            bytes_stored=stored.octets,
-            first_seq=file.first_seq,
-            last_seq=file.last_seq,
-            first_time=_rfc3339(file.first_ns),
-            last_time=_rfc3339(file.last_ns),
-            spans=spans,
-            gaps=gaps,
-            duplicates=file.duplicates,
-            joins=file.joins,
-            crc32=f"{text.crc:08x}",
-            sealed_at=now(),
-            filtered=file.filtered,
-            edited=file.edited,
-            labels=dict(file.labels),
-            crc32_stored=f"{stored.crc:08x}",
-        )
-
     def _tell(self, segment: Segment, lost: tuple[Gap, ...]) -> None:
         for gap in lost:
             events.archive_damaged(partition=segment.partition, file=segment.path, missing=gap.end - gap.start)
@@ -337,12 +324,6 @@ class Sealer:
         events.segment_sealed(
             partition=segment.partition, path=segment.path, lines=segment.lines, octets=segment.bytes_raw
         )
-
-    def _unlink_live(self, file: OpenFile, opened: Path) -> None:
-        link = self._archive / layout.live_path(file.key)
-        with contextlib.suppress(OSError):
-            if link.is_symlink() and link.resolve() == opened.resolve():
-                link.unlink()
 
 
 def _numbered(first: str) -> tuple[str, re.Pattern[str]]:

@@ -24,7 +24,7 @@ from consumer.commit.frame_cache import FrameCache
 from consumer.commit.journal import Journal
 from consumer.commit.other_partitions import OtherPartitions
 from consumer.commit.sink import Sink
-from consumer.commit.store import Fence, IoThread, LocalFence, PartitionStore
+from consumer.commit.store import Fence, PartitionStore
 from consumer.model import PartitionOptions, Until
 from consumer.partition.stream import SessionLoop
 from consumer.pipeline import Worker, make_worker
@@ -47,12 +47,22 @@ OPTIONS: dict[str, Any] = {
 }  # fmt: skip
 
 
+class LocalFence:
+    """The right to write a partition that no other process can claim."""
+
+    async def hold(self) -> None:
+        """Return."""
+
+    async def prove(self) -> None:
+        """Return."""
+
+
 def store_of(
     journal: Journal, sink: Sink, layout: Layout, fence: Fence | None = None, pulse: Pulse | None = None
 ) -> PartitionStore:
     """What partition 0 has on disk."""
-    thread = IoThread("partition-0", pulse or Pulse("partition 0"))
-    return PartitionStore(journal, sink, layout, OtherPartitions(0), fence or LocalFence(), thread)
+    pulse = pulse or Pulse("partition 0")
+    return PartitionStore(journal, sink, layout, OtherPartitions(0), fence or LocalFence(), pulse)
 
 
 def applier_of(journal: Journal, sink: Sink) -> Applier:
@@ -163,7 +173,7 @@ class PartitionHarness:
         try:
             yield worker
         finally:
-            worker.close()
+            store.close()
 
     async def drain(self, until: Until = Until.DRAINED, **task: Any) -> None:
         """A collector runs until the stream is read to its end."""

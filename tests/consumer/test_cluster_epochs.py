@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from fleet import until
 
-from consumer.archive import Layout
+from consumer.archive import ArchiveLocation, Layout, try_lock
 from consumer.cluster.coordinator import Collector
 from consumer.cluster.epochs import ClaimAction, OwnerState, begin_epoch, find_takeover, step, sweep
-from consumer.cluster.locks import ArchiveLocation, dead_names, lock_identity, name_lock, take_name, try_lock
+from consumer.cluster.locks import dead_names, lock_identity, name_lock, take_name
 from consumer.cluster.membership import ChangeClock, Claim, LocalBucket, Member, Membership, encode, to_claim, to_member
 from consumer.cluster.partition_owner import OwnedPartitions, WorkerParts, this_process
 from consumer.commit.journal import Journal

@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from collecting import FILE, HOST, Log, PartitionHarness, cuts, kill_at
+from collecting import FILE, HOST, LocalFence, Log, PartitionHarness, cuts, kill_at
 from fleet import unpack
 from waiting import becomes
 
 from consumer.archive import Layout
 from consumer.commit.sink import Sink
 from consumer.commit.staged_batch import Hole
-from consumer.commit.store import LocalFence
 from consumer.model import SourceKey, Until
 from consumer.partition.missing_ranges import Answer, HoleAction, OpenHoles
 from consumer.partition.sealing import SealScheduler
@@ -202,7 +201,7 @@ async def test_a_day_is_over_when_nothing_can_come_for_it_and_all_of_it_is_seale
         assert len([segment for segment in harness.segments() if segment.path.startswith("date=2026-11-20/")]) == 1
         harness.clock.turn(86400)
         harness.send(log, 3000, 4000)  # after a missing range
-        await becomes(lambda: worker.position.is_behind)
+        await becomes(lambda: worker.journal.position.is_behind)
         assert worker.past() == ""
 
 

@@ -117,7 +117,7 @@ async def test_the_last_receipts_wait_until_the_hosts_files_are_put_aside(tmp_pa
         leave(harness, 3)
         said = await _answer(asker, question, lambda said: said["left"] == 3)
         assert [each["watermark"] for each in said["receipts"]] == [4]
-        assert not any(path.endswith(FILE[-3:]) and "_open" in path for path in worker.files)
+        assert not any(path.endswith(FILE[-3:]) and "_open" in path for path in worker.journal.files)
 
 
 async def test_a_closed_stream_is_sealed_when_it_is_requested(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ async def test_no_host_can_have_a_stream_sealed_and_the_partitioner_only_a_close
             assert await asker.ask(f"ctl.up.{of}", {"v": 1, "ask": "finish", "partition": 0}, 0.1) is None
         await asyncio.sleep(0.2)
         assert worker.status()["refused_questions"] == 3
-        assert [path for path in worker.files if "_open" in path]
+        assert [path for path in worker.journal.files if "_open" in path]
 
 
 async def test_questions_without_end_are_not_answered_and_do_not_keep_others_from_theirs(tmp_path: Path) -> None:

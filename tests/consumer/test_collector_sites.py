@@ -87,14 +87,14 @@ async def test_producers_receive_the_sequences_of_the_site(harness: PartitionHar
     harness.send(log, 0, 4)
     harness.send(log, 4, 8)
     async with harness.running() as worker:
-        await becomes(lambda: worker.position.applied == 2)
+        await becomes(lambda: worker.journal.position.applied == 2)
         assert await told(harness) == AHEAD + 2
 
 
 async def test_nothing_is_promised_while_it_is_unknown_where_the_last_message_was(harness: PartitionHarness) -> None:
     harness.send(Log(LINES), 0, 4)
     async with harness.running() as worker:
-        await becomes(lambda: worker.position.applied == 1)
+        await becomes(lambda: worker.journal.position.applied == 1)
         harness.stream.delete(1)
         assert await told(harness) == 0
 
@@ -145,7 +145,7 @@ async def test_what_is_young_stays_at_a_site_that_has_room(harness: PartitionHar
     site.state = site.state._replace(bytes=100)
     harness.send(Log(LINES), 0, 4)
     async with harness.running() as worker:
-        await becomes(lambda: worker.position.applied == 1)
+        await becomes(lambda: worker.journal.position.applied == 1)
         await becomes(lambda: site.asked > 3)
     assert not site.below
 
@@ -169,7 +169,7 @@ async def test_an_unreachable_site_delays_nothing_and_is_reported_once(
     async with harness.running() as worker:
         await becomes(lambda: site.asked > 3)
         harness.send(log, 4, 14)
-        await becomes(lambda: worker.position.applied == 2)
+        await becomes(lambda: worker.journal.position.applied == 2)
         assert said == ["site_away"]
         site.trouble = None
         await becomes(lambda: 3 in site.below)
@@ -185,7 +185,7 @@ async def test_a_site_without_the_right_to_answer_is_queried_again_much_later(
         await becomes(lambda: said)
         for _ in range(5):
             harness.say(b"more")
-        await becomes(lambda: worker.position.applied == 6)
+        await becomes(lambda: worker.journal.position.applied == 6)
     assert said == ["site_refused"]
     assert site.asked == 1
 

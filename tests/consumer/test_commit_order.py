@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from collecting import Log, PartitionHarness, cuts
+from collecting import LocalFence, Log, PartitionHarness, cuts
 
 from consumer.commit.sink import Sink
-from consumer.commit.store import LocalFence
 from consumer.pipeline import TEXT_A_PAYLOAD
 from shipper.errors import Fenced
 from shipper.lifecycle import Stop

@@ -49,11 +49,11 @@ async def test_a_file_that_was_removed_from_outside_is_recorded_and_later_bytes_
     harness, log = PartitionHarness(tmp_path), Log(LINES)
     harness.send(log, 0, 4)
     async with harness.running() as worker:
-        await becomes(lambda: harness.text(log) == b"one\n" and worker.position.applied == 1)
+        await becomes(lambda: harness.text(log) == b"one\n" and worker.journal.position.applied == 1)
         harm(opened(harness, log))
         harness.send(log, 4, 8)
         harness.send(log, 8, 14)
-        await becomes(lambda: worker.position.applied == 3)
+        await becomes(lambda: worker.journal.position.applied == 3)
     await harness.drain(Until.SEALED)
     assert harness.text(log) == left + (b"\n" if left else b"") + b"two\nthree\n"
     (segment,) = harness.segments()
@@ -70,7 +70,7 @@ async def test_a_file_without_a_writer_is_missed_too(
     harness, log = PartitionHarness(tmp_path), Log(LINES)
     harness.send(log, 0, 4)
     async with harness.running() as worker:
-        await becomes(lambda: worker.position.applied == 1)
+        await becomes(lambda: worker.journal.position.applied == 1)
         path = opened(harness, log)
         HARM[harm][0](path)
         with harness.journal() as journal:
@@ -82,10 +82,10 @@ async def test_a_file_that_was_replaced_by_a_longer_one_gets_nothing_more_until_
     harness, log = PartitionHarness(tmp_path), Log(LINES)
     harness.send(log, 0, 4)
     async with harness.running() as worker:
-        await becomes(lambda: worker.position.applied == 1)
+        await becomes(lambda: worker.journal.position.applied == 1)
         replace(opened(harness, log))
         harness.send(log, 4, 8)
-        await becomes(lambda: worker.position.applied == 2)
+        await becomes(lambda: worker.journal.position.applied == 2)
     assert opened(harness, log).read_bytes() == b"foretwo\n"  # its sum shows it when it is sealed, and the audit before
 
 

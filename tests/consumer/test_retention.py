@@ -49,8 +49,10 @@ def test_without_a_setting_nothing_is_removed(tmp_path: Path) -> None:
 
 def test_the_oldest_days_go_until_the_rest_is_below_the_limit(tmp_path: Path) -> None:
     fill(tmp_path)
-    size = manifest_store.held(tmp_path / "archive", DAYS[0]).bytes_stored
-    total = sum(manifest_store.held(tmp_path / "archive", day).bytes_stored for day in DAYS)
+    size = manifest_store.total(manifest_store.held_by_host(tmp_path / "archive", DAYS[0])).bytes_stored
+    total = sum(
+        manifest_store.total(manifest_store.held_by_host(tmp_path / "archive", day)).bytes_stored for day in DAYS
+    )
     tend(tmp_path, keep_bytes=total - size - 1)
     assert kept(tmp_path) == DAYS[2:]
     tend(tmp_path, keep_bytes=1)
@@ -61,7 +63,7 @@ def test_the_oldest_days_go_until_the_rest_is_below_the_limit(tmp_path: Path) ->
 
 def test_what_was_removed_is_noted(tmp_path: Path) -> None:
     fill(tmp_path, DAYS[:1])
-    held = manifest_store.held(tmp_path / "archive", DAYS[0])
+    held = manifest_store.total(manifest_store.held_by_host(tmp_path / "archive", DAYS[0]))
     tend(tmp_path, keep_days=1)
     (noted,) = manifest_store.removed(tmp_path / "archive")
     assert (noted["v"], noted["date"], noted["reason"]) == (1, DAYS[0], "keep_days")
