@@ -7,7 +7,8 @@ import contextlib
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from math import inf
 
 from consumer.archive import ArchiveLocation, Layout, check_subject, journal_directory, open_archive
@@ -22,7 +23,7 @@ from consumer.commit.sink import most_open
 from consumer.commit.store import PartitionStore
 from consumer.model import PartitionOptions, Until
 from consumer.page.server import status_page
-from consumer.partition.stream import OpenInbox, SessionLoop
+from consumer.partition.stream import SessionLoop
 from consumer.pipeline import Worker, make_worker
 from consumer.segments.compaction import Merger
 from consumer.segments.day_close import DayCloser
@@ -92,27 +93,8 @@ class _CollectorRun:
             return Patience(at_start=inf if self.has_worked else 10.0, later=inf, company=company)
         return Patience(at_start=5.0, later=60.0)
 
-    async def open_bucket(self) -> Bucket:
-        """A session with the bucket of the leases. Raises BucketRefused, Transient."""
-        return await JetStreamBucket.open(self.settings.nats, name=self.name)
-
-    def open_inbox(self, partition: int, lost: ConsumerRecovery) -> OpenInbox:
-        """Opens sessions of one partition."""
-
-        async def open_inbox() -> JetStreamInbox:
-            return await JetStreamInbox.open(
-                self.settings.nats,
-                stream=stream_name(self.place.prefix, partition),
-                consumer=COLLECTOR,
-                name=self.name,
-                batch_bytes=self.settings.collector.batch,
-                lost=lost,
-            )
-
-        return open_inbox
-
-    def options(self, partition: int) -> PartitionOptions:
-        """The options of one partition's worker."""
+    def options(self, partition: int, hole_patience: float) -> PartitionOptions:
+        """The options of one partition's worker; `hole_patience` is the maximum of that option, in seconds."""
         chosen = self.settings.collector
         return PartitionOptions(
             partition=partition,
@@ -123,7 +105,7 @@ class _CollectorRun:
             segment_bytes=chosen.segment,
             idle_seal=chosen.idle_seal,
             replay_window=chosen.replay_window,
-            hole_patience=chosen.hole_patience,
+            hole_patience=min(chosen.hole_patience, hole_patience),
             hole_limit=chosen.hole_limit,
             receipt_every=chosen.receipt_every,
             archive=self.place.archive,
@@ -187,7 +169,7 @@ async def _membership(run: _CollectorRun) -> Membership:
 
     Raises Unavailable: no server answers.
     """
-    open_bucket: Callable[[], Awaitable[Bucket]] = run.open_bucket
+    open_bucket: Callable[[], Awaitable[Bucket]] = partial(JetStreamBucket.open, run.settings.nats, name=run.name)
     retry = SessionRetry("collector", run.patience(), nap=run.stop.nap)
     while not run.stop.asked:
         async with retry.attempt():
@@ -219,9 +201,10 @@ def _collector(
     discovery = PartitionDiscovery(run.settings, run.place.layout, membership.is_unused)
 
     def worker(store: PartitionStore, partition: int, hole_patience: float, stop: Stop, pulse: Pulse) -> Worker:
-        options = run.options(partition)
-        options = replace(options, hole_patience=min(options.hole_patience, hole_patience))
-        sessions = SessionLoop(options, run.open_inbox(partition, lost), stop, run.patience(company), pulse)
+        options, nats = run.options(partition, hole_patience), run.settings.nats
+        about = {"stream": options.stream, "consumer": COLLECTOR, "name": run.name}
+        open_inbox = partial(JetStreamInbox.open, nats, **about, batch_bytes=options.batch_bytes, lost=lost)
+        sessions = SessionLoop(options, open_inbox, stop, run.patience(company), pulse)
         return make_worker(options, store, sealer, sessions)
 
     parts = WorkerParts(

@@ -19,7 +19,7 @@ from consumer.cluster.locks import dead_names
 from consumer.commit.journal import Journal
 from consumer.model import SourceKey
 from consumer.partition import receipts
-from consumer.partition.receipts import ReceiptOrigin, RequestLimit
+from consumer.partition.receipts import RequestLimit
 from consumer.segments.day_close import DayCloser
 from shipper import events
 from shipper.control import MAX_SOURCES, ReceiptsRequest, request_from_json
@@ -149,4 +149,4 @@ class RetiredPartitions:
                 through = journal.position.applied
             finally:
                 journal.close()
-        return receipts.reply(known, ReceiptOrigin(place.archive, through), is_retired=True).to_json()
+        return receipts.reply(known, place.archive, through, is_retired=True).to_json()

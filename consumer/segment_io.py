@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import zstandard
 
@@ -95,8 +95,13 @@ def pack(text: Reader, packed: CountingWriter, codec: str, time_at: TimeAt | Non
     """Write all of `text` in `codec`; what passed by. With `time_at`, zstd has frames of 1 MiB and a frame index."""
     if codec == "zstd" and time_at is not None:
         return _pack_frames(text, packed, time_at)
-    counted = ByteCounter()
-    with _packer(packed, codec) as packer:
+    counted, packer = ByteCounter(), cast("Writer", packed)
+    with contextlib.ExitStack() as stack:
+        if codec == "zstd":
+            compressor = zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_checksum=True)
+            packer = stack.enter_context(compressor.stream_writer(packed, closefd=False))  # type: ignore[arg-type]
+        elif codec == "gzip":  # one member without name and time, so that equal bytes give equal segments
+            packer = stack.enter_context(gzip.GzipFile("", "wb", GZIP_LEVEL, packed, mtime=0))  # type: ignore[call-overload]
         while chunk := text.read(CHUNK_BYTES):
             counted.add(chunk)
             packer.write(chunk)
@@ -214,17 +219,3 @@ def _members(stored: Reader) -> Iterator[bytes]:
         if not member.eof:
             raise zlib.error("the last member is cut off")
         rest = member.unused_data
-
-
-@contextlib.contextmanager
-def _packer(packed: CountingWriter, codec: str) -> Iterator[Writer]:
-    if codec == "zstd":
-        compressor = zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_checksum=True)
-        with compressor.stream_writer(packed, closefd=False) as zst:  # type: ignore[arg-type]
-            yield zst
-    elif codec == "gzip":
-        # one member without name and time, so that equal bytes give equal segments
-        with gzip.GzipFile("", "wb", GZIP_LEVEL, packed, mtime=0) as gz:  # type: ignore[call-overload]
-            yield gz
-    else:
-        yield packed

@@ -6,8 +6,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from consumer.commit.batch_files import BatchFiles, Destination
-from consumer.commit.batch_plan import BatchPlan
+from consumer.commit.batch_files import BatchFiles, BatchPlan, Destination
 from consumer.commit.forks import ForkResolver
 from consumer.commit.frame_cache import FrameCache
 from consumer.commit.staged_batch import Hole, StagedBatch, begin_batch, position_after

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from consumer.archive import manifests_of_day
-from consumer.commit.batch_files import BatchFiles
-from consumer.commit.batch_plan import BatchPlan
+from consumer.commit.batch_files import BatchFiles, BatchPlan
 from consumer.commit.journal import Journal
 from consumer.commit.staged_batch import NewFork
 from consumer.model import ArchivedSource, OpenFile, SourceKey
@@ -207,8 +206,9 @@ class ArchivedBytes:
         """
         unseen, answer = span, True
         while unseen.length:
-            found = self._find(known, unseen.start, opened)
-            if found is None:
+            runs = ((copy, held) for copy in self._copies(known, opened) for held in copy.spans)
+            has_it = (run for run in runs if run[1].source == known.id and run[1].start <= unseen.start < run[1].end)
+            if (found := next(has_it, None)) is None:
                 return None
             copy, held = found
             part = Span(unseen.start, min(held.end, unseen.end))
@@ -218,16 +218,6 @@ class ArchivedBytes:
             answer = answer and is_same
             unseen = Span(part.end, unseen.end)
         return answer
-
-    def _find(
-        self, known: ArchivedSource, offset: int, opened: Iterable[tuple[OpenFile, list[SourceSpan]]]
-    ) -> tuple[_ArchivedFile, SourceSpan] | None:
-        """The file that holds one byte of a source, and the run of the source's bytes in it."""
-        for copy in self._copies(known, opened):
-            for held in copy.spans:
-                if held.source == known.id and held.start <= offset < held.end:
-                    return copy, held
-        return None
 
     def _copies(
         self, known: ArchivedSource, opened: Iterable[tuple[OpenFile, list[SourceSpan]]]

@@ -186,20 +186,17 @@ class Sink:
         if descriptor is not None:
             self._descriptors.move_to_end(path)
             return descriptor
-        self._make_room(can_sync_all=self._disk_sync.begin())
+        can_sync_all = self._disk_sync.begin()
+        while len(self._descriptors) >= self._open_files:
+            oldest = next(iter(self._descriptors))
+            if oldest in self._unsynced and can_sync_all:
+                self._closed.add(oldest)
+            elif oldest in self._unsynced:
+                os.fdatasync(self._descriptors[oldest])
+                self._unsynced.discard(oldest)
+            self.release(oldest)
         descriptor = self._descriptors[path] = os.open(f"{self._root}/{path}", os.O_WRONLY | os.O_CLOEXEC)
         return descriptor
-
-    def _make_room(self, *, can_sync_all: bool) -> None:
-        while len(self._descriptors) >= self._open_files:
-            path = next(iter(self._descriptors))
-            if path in self._unsynced:
-                if can_sync_all:
-                    self._closed.add(path)
-                else:
-                    os.fdatasync(self._descriptors[path])
-                    self._unsynced.discard(path)
-            self.release(path)
 
     def _link(self, file: OpenFile) -> None:
         """Link the open file below `live/`. A convenience: a name that cannot be linked must not stop the archive."""

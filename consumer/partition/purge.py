@@ -31,13 +31,11 @@ PURGE_ABOVE = 0.7
 ArchivedBelow = Callable[[StreamState], Awaitable[int]]
 
 
-def is_nearly_full(state: StreamState) -> bool:
-    """Whether archived messages are removed even if the replay window still covers them."""
-    return free_bytes(state) < 0
-
-
 def free_bytes(state: StreamState) -> float:
-    """Bytes that a stream can still take until it is nearly full; infinite: it has no limit."""
+    """Bytes that a stream can still take until it is nearly full; infinite: it has no limit.
+
+    Below 0, archived messages are removed even if the replay window still covers them.
+    """
     return state.max_bytes * PURGE_ABOVE - state.bytes if state.max_bytes > 0 else math.inf
 
 
@@ -66,7 +64,7 @@ class StreamPurge:
             below -= 1  # the last message shows from which site it came, and where the server continues to copy
         stream.room, stream.checked_at = free_bytes(state), time.monotonic()
         may_purge = below > max(1, state.first_sequence)
-        is_stuck = is_nearly_full(state) and not may_purge
+        is_stuck = stream.room < 0 and not may_purge
         stream.is_held_up = (is_stuck or stream.is_site_held_up) and self._store.journal.position.is_behind
         if may_purge:
             await self._store.lease.prove()  # else a process that slept would remove what the next owner has not read
@@ -76,9 +74,9 @@ class StreamPurge:
     async def _dispensable_below(self, state: StreamState) -> int:
         """The sequence below which a stream, this one or that of its site, need not keep anything for this archive."""
         at = self._store.journal.position
-        before = int((self.stream.wall() - self._options.replay_window) * 1e9)
-        if is_nearly_full(state):
+        if free_bytes(state) < 0:
             return at.resume
+        before = int((self.stream.wall() - self._options.replay_window) * 1e9)
         return min(await self._store.run(self._store.journal.applied_before, before) + 1, at.resume)
 
 
@@ -119,7 +117,7 @@ class SitePurge:
         try:
             state = await inbox.site_state()
             self._is_away, self._state = False, state
-            is_full = state is not None and is_nearly_full(state)
+            is_full = state is not None and free_bytes(state) < 0
             below = await archived_below(state) if state is not None and state.messages else 0
             if below <= 1:
                 self._stream.is_site_held_up = is_full

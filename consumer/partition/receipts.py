@@ -4,7 +4,6 @@ import itertools
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from consumer.commit.store import PartitionStore
 from consumer.model import ArchivedSource, PartitionOptions, SourceKey
@@ -19,19 +18,15 @@ AGAIN_SECONDS = 1.0
 """Seconds until the next round while more hosts wait for receipts."""
 
 
-class ReceiptOrigin(NamedTuple):
-    """The archive that receipts come from, and its state."""
-
-    archive: str  #: identity of the archive
-    through: int  #: every message up to this sequence (in the producer's stream) is applied; no hole is before it
-
-
 def reply(
-    newest_first: Iterable[ArchivedSource], origin: ReceiptOrigin, *, left: int = -1, is_retired: bool = False
+    newest_first: Iterable[ArchivedSource], archive: str, through: int, *, left: int = -1, is_retired: bool = False
 ) -> ReceiptsReply:
-    """The receipts of as many sources as fit."""
+    """The receipts of as many sources as fit, from the archive with the identity `archive`.
+
+    Every message up to the sequence `through` (in the producer's stream) is applied; no hole is before it.
+    """
     receipts = tuple(as_many_as_fit(map(_receipt, newest_first)))
-    return ReceiptsReply(origin.archive, origin.through, receipts, left, is_retired)
+    return ReceiptsReply(archive, through, receipts, left, is_retired)
 
 
 def _receipt(known: ArchivedSource) -> Receipt:
@@ -83,18 +78,17 @@ class ReceiptSender:
         """
         if request.sources is not None:
             return await self._of_sources(inbox, [SourceKey(host, source) for source in request.sources], left=left)
-        origin = await self._origin(inbox)
+        through = await self._through(inbox)
         known = await self._store.run(self._store.newest_sources, host, MAX_SOURCES)
-        return reply(known, origin, left=left)
+        return reply(known, self._options.archive, through, left=left)
 
     async def _of_sources(self, inbox: Inbox, sources: list[SourceKey], *, left: int = -1) -> ReceiptsReply:
-        origin = await self._origin(inbox)  # first: what is committed meanwhile is more than it promises
+        through = await self._through(inbox)  # first: what is committed meanwhile is more than it promises
         known = await self._store.run(lambda: [self._store.source(source) for source in sources])
-        return reply([each for each in known if each is not None], origin, left=left)
+        return reply([each for each in known if each is not None], self._options.archive, through, left=left)
 
-    async def _origin(self, inbox: Inbox) -> ReceiptOrigin:
-        through = await inbox.at_origin(self._store.journal.position.resume - 1)
-        return ReceiptOrigin(self._options.archive, through or 0)
+    async def _through(self, inbox: Inbox) -> int:
+        return await inbox.at_origin(self._store.journal.position.resume - 1) or 0
 
 
 PER_SECOND = 10.0

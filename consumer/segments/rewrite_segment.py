@@ -15,7 +15,6 @@ import io
 import itertools
 import json
 import os
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -25,10 +24,11 @@ from typing import Any, BinaryIO
 from consumer import frame_index
 from consumer.archive import LOCKS, is_written, manifests_of_day, try_lock
 from consumer.frame_index import TimeAt
-from consumer.segment_io import BROKEN, ByteCounter, CountingReader, CountingWriter, pack, texts
+from consumer.segment_io import BROKEN, CountingWriter, pack, texts
 from consumer.segments import manifest_store
 from consumer.segments.sealer import Sealer, new_segment_file, now, number_of, sweep
 from shipper import layout, manifest
+from shipper.bytes_ops import crc32
 from shipper.durable_files import Lock, make_directory, sync_directory
 from shipper.errors import Fatal, Unavailable
 from shipper.layout import FileKey, date_of
@@ -150,17 +150,14 @@ def remove_replaced(archive: Path, segments: Iterable[Segment]) -> list[str]:
 
 def text_of(archive: Path, segment: Segment) -> bytes:
     """The text of a segment. Raises Fatal: it differs from its manifest line."""
-    counted, pieces = ByteCounter(), []
     try:
         with (archive / segment.path).open("rb") as stream:
-            for piece in texts(CountingReader(stream, sys.maxsize), segment.codec):
-                counted.add(piece)
-                pieces.append(piece)
+            text = b"".join(texts(stream, segment.codec))
     except (OSError, *BROKEN) as error:
         raise Fatal(f"{segment.path} cannot be read: {error}", hint="fshipper audit shows details") from None
-    if (counted.octets, f"{counted.crc:08x}") != (segment.bytes_raw, segment.crc32):
+    if (len(text), f"{crc32(text):08x}") != (segment.bytes_raw, segment.crc32):
         raise Fatal(f"{segment.path} is not what its manifest lists", hint="fshipper audit shows details")
-    return b"".join(pieces)
+    return text
 
 
 def current_segments(archive: Path, date: str) -> list[Segment]:

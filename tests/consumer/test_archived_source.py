@@ -2,7 +2,7 @@
 
 from dataclasses import fields
 
-from consumer.commit.batch_plan import FileDraft
+from consumer.commit.batch_files import FileDraft
 from consumer.model import ArchivedSource, OpenFile
 from shipper.layout import FileKey
 

@@ -154,7 +154,7 @@ async def test_a_copy_that_differs_from_the_hosts_file_is_never_claimed_to_be_pr
     with harness.journal() as journal:
         for log in (gap, rewritten):
             known = journal.source(SourceKey(HOST, log.id))
-            (receipt,) = receipts.reply([known], receipts.ReceiptOrigin("a1", 1)).to_json()["receipts"]
+            (receipt,) = receipts.reply([known], "a1", 1).to_json()["receipts"]
             assert (receipt["watermark"], receipt["crc"], receipt["told"]) == (14, -1, zlib.crc32(log.data)), log.file
 
 
@@ -187,7 +187,7 @@ def test_the_newest_sources_are_reported_when_not_all_fit(tmp_path: Path) -> Non
 
 def test_receipts_fit_into_a_message_however_long_the_paths_are() -> None:
     many = [known(number, file="/" + "\udcff" * 4000, crc=None) for number in range(2000)]
-    message = receipts.reply(many, receipts.ReceiptOrigin("a1", 1)).to_json()
+    message = receipts.reply(many, "a1", 1).to_json()
     assert 10 < len(message["receipts"]) < 2000
     assert len(json.dumps(message)) <= control.MAX_RECORDS_BYTES + 100
     assert message["receipts"][0]["crc"] == -1
