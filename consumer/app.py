@@ -158,7 +158,8 @@ async def _run_once(plan: Plan[Layout], until: Until, stop: Stop, *, has_worked:
                     await collector.drain(lambda: background.close_days(collector))
                     if not stop.asked:
                         done, seconds = collector.archived, time.monotonic() - began
-                        counts = {"host": done.hosts, "file": len(done.files), "line": done.lines, "byte": done.bytes}
+                        hosts = len({host for host, _ in done.files})
+                        counts = {"host": hosts, "file": len(done.files), "line": done.lines, "byte": done.bytes}
                         if until is Until.SEALED:
                             counts["segment"] = sealer.sealed
                         print_summary("archived", counts, seconds, style=settings.log.format)

@@ -204,10 +204,9 @@ def _report(
 ) -> None:
     """Report a batch that took `seconds`; `pending` messages follow it in the stream."""
     _report_losses(staged, partition)
-    for source, fork, start in staged.forked:
-        events.source_forked(
-            partition=partition, host=source.host, file=source.file, source=source.id, fork=fork, start=start
-        )
+    for source, fork in staged.forked:
+        about = {"host": source.host, "file": source.file, "source": source.id}
+        events.source_forked(partition=partition, fork=fork.id, start=fork.watermark, **about)
     for known in staged.rewritten:
         events.source_rewritten(partition=partition, host=known.host, file=known.file, offset=known.watermark)
     for other, known in staged.archived_before:

@@ -15,7 +15,6 @@ from consumer.archive import try_lock
 from consumer.cluster.locks import lock_identity, name_lock
 from consumer.cluster.membership import FORKED_SECONDS, MAX_FORKED, RENEWALS, Member, Membership
 from consumer.cluster.partition_owner import OwnedPartition, OwnedPartitions
-from consumer.commit.staged_batch import RunTotals
 from shipper import events
 from shipper.durable_files import Lock, LockHeld
 from shipper.errors import ConfigError, Fatal, ShipperError, StreamMissing
@@ -48,6 +47,7 @@ class Collector:
     ) -> None:  # fmt: skip
         self._membership = membership
         self._owned = owned
+        self.archived = owned.archived  #: totals of the workers that ended, if the run has an end
         self._place = owned.place
         self._me = owned.me
         self._find = find
@@ -141,11 +141,6 @@ class Collector:
         theirs = claim.archive != self._place.archive  # its owner does not seal files that are open in this archive
         return claim.past >= date and not (theirs and self._place.has_open_files(partition, date))
 
-    @property
-    def archived(self) -> RunTotals:
-        """The totals of the workers that ended, if the run has an end."""
-        return self._owned.archived
-
     def status(self) -> dict[str, Any]:
         """The state of the collector, as `fshipper status` shows it."""
         return {
@@ -202,9 +197,7 @@ class Collector:
         wanted = assign(self._known, [*self._others, self._me], self._holders())
         lives = {member.instance for member in self._others}
         for owner in self._owned:
-            if self.is_retired(owner.partition):
-                owner.stop.ask()
-            if wanted.get(owner.partition) in lives:
+            if self.is_retired(owner.partition) or wanted.get(owner.partition) in lives:
                 owner.stop.ask()
         for partition, instance in sorted(wanted.items()):
             mine = instance == self._me.instance and partition in self.partitions
@@ -234,7 +227,7 @@ class Collector:
         return others | held
 
     def _lives(self, member: Member) -> bool:
-        """Whether a member is dead: on the same kernel the lock on its name shows it, else the age of its entry."""
+        """Whether a member is alive: on the same kernel the lock on its name shows it, else the age of its entry."""
         if (member.name, member.archive) == (self._me.name, self._me.archive):
             return False  # this collector, or an earlier one with its name
         path = name_lock(self._place.directory, member.name)

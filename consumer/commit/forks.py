@@ -19,7 +19,6 @@ from typing import NamedTuple
 from consumer.archive import manifests_of_day
 from consumer.commit.batch_files import BatchFiles, BatchPlan
 from consumer.commit.journal import Journal
-from consumer.commit.staged_batch import NewFork
 from consumer.model import ArchivedSource, OpenFile, SourceKey
 from consumer.segment_io import BROKEN, CountingReader, texts
 from shipper import manifest
@@ -108,7 +107,7 @@ class ForkResolver:
                     f"source {known.id} of {known.file} has {there} forks: more than {MAX_FORKS} are not archived"
                 )
             plan.changes.forks[known.key] = (*plan.changes.forks.get(known.key, ()), chosen.id)
-            plan.staged.forked.append(NewFork(known, chosen.id, chosen.watermark))
+            plan.staged.forked.append((known, chosen))
         return chosen
 
     def _choose(

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 from consumer.commit.host_budgets import HostBudgets
 from consumer.commit.journal import Journal
@@ -33,14 +32,6 @@ class DeadLetter:
     is_whole: bool = True  #: all of it is kept; else only the beginning, because its host has many
 
 
-class NewFork(NamedTuple):
-    """A block begins a fork of a source."""
-
-    source: ArchivedSource
-    id: str  #: of the fork
-    start: int  #: of its first block, at or before the first byte that differs
-
-
 @dataclass(slots=True, kw_only=True)
 class StagedBatch:
     """What a batch changes, and what to report after its commit."""
@@ -55,7 +46,9 @@ class StagedBatch:
     lines: int = 0  #: newlines in the new text
     text_bytes: int = 0
     files: set[tuple[str, str]] = field(default_factory=set)  #: host and log file of the new text
-    forked: list[NewFork] = field(default_factory=list)  #: forks that began
+    forked: list[tuple[ArchivedSource, ArchivedSource]] = field(
+        default_factory=list
+    )  #: sources, with a fork that began
     rewritten: list[ArchivedSource] = field(default_factory=list)  #: as they were before the block that shows it
     archived_before: list[FoundSource] = field(default_factory=list)  #: new here, and another partition has a part
     overflowed: Counter[str] = field(default_factory=Counter)  #: messages by host that has too many files
@@ -131,8 +124,3 @@ class RunTotals:
         self.files |= more.files
         self.lines += more.lines
         self.bytes += more.text_bytes if isinstance(more, StagedBatch) else more.bytes
-
-    @property
-    def hosts(self) -> int:
-        """Number of hosts with new text."""
-        return len({host for host, _ in self.files})
