@@ -32,7 +32,7 @@ class FileDraft:
     def __init__(self, committed: OpenFile, compress: Compress | None = None) -> None:
         self.committed = committed  #: the appended bytes begin at its length
         self._buffers: list[bytes] = []  # to be written; complete after `close`
-        self.waiting_bytes = self._taken = 0  #: bytes in them, and bytes that were taken out of them
+        self.waiting_bytes = self._taken = 0  #: bytes in the buffers, and bytes that were taken out of them
         self._compress = compress
         self._loose = bytearray()  # text that is in no frame yet
         self.duplicates = committed.duplicates  #: blocks that were dropped, because the file has their bytes
@@ -41,7 +41,8 @@ class FileDraft:
         self._last = (committed.last_seq, committed.last_ns)
         self._last_source, self._ends_open = committed.last_source, committed.ends_open
         self._filtered, self._edited, self._labels = committed.filtered, committed.edited, committed.labels
-        self.raw, self._lines, self._crc = committed.raw, committed.lines, committed.crc  #: bytes of text so far
+        self.raw = committed.raw  #: bytes of text so far
+        self._lines, self._crc = committed.lines, committed.crc
 
     def append(self, delivery: Delivery, source: str, data: bytes, frame: bytes = b"", crc: int | None = None) -> None:
         """Append `data` to the file. If another source ended without a newline, a newline is appended first.
