@@ -18,7 +18,7 @@ from consumer.archive import IDENTITY, existing_identity
 from consumer.audit import manifest_listing
 from consumer.audit.auditor import Audit, AuditResult
 from consumer.audit.auditor import Progress as Told
-from consumer.audit.coverage import DOUBLED_OPEN_HINT, DOUBLED_TEMPLATE_HINT
+from consumer.audit.coverage import open_hint
 from consumer.audit.day_inventory import Scope, chosen_days, hosts
 from consumer.audit.finding import Finding, Weight
 from consumer.audit.journal_snapshot import JournalSnapshots, journal_directory
@@ -167,7 +167,9 @@ def print_result(result: AuditResult, hosts: Sequence[HostComparison]) -> None:
     console = standard_output()
     ordered = sorted(result.findings, key=lambda finding: list(Weight).index(finding.weight))
     for finding in ordered[:MOST_FINDINGS]:
-        _print_finding(console, finding)
+        where = " ".join(filter(None, (finding.host, finding.file, finding.date))) or "archive"
+        path = f" [{finding.path}]" if finding.path else ""
+        print_signed(console, SIGNS[finding.weight], f"{where}: {finding.text}{path}", hint=finding.hint)
     if len(ordered) > MOST_FINDINGS:
         console.print(Text(f"... and {len(ordered) - MOST_FINDINGS} more findings; --json lists them all"))
     rows = _chosen(result.rows)
@@ -242,12 +244,13 @@ def repair_text(result: RepairResult, *, done: bool) -> str:
     for each in result.refused:
         lines += [f"! keeps {_copy(each)}: {each.refused}", f"    {each.hint}"]
     for path, octets in result.open_files:
-        lines += [f"! keeps {octets:,} doubled bytes in {path}: the file is open", f"    {_open_hint(path)}"]
+        lines += [f"! keeps {octets:,} doubled bytes in {path}: the file is open", f"    {open_hint(path)}"]
     if not lines:
         lines.append("nothing is in the archive twice")
     elif result.repaired:
         octets, count = sum(each.bytes for each in result.repaired), sum(each.lines for each in result.repaired)
-        sum_of = f"{octets:,} bytes and {count:,} lines in {_segments(len(result.repaired))}"
+        segments = f"{len(result.repaired)} segment{'s' if len(result.repaired) > 1 else ''}"
+        sum_of = f"{octets:,} bytes and {count:,} lines in {segments}"
         lines.append(f"removed {sum_of}" if done else f"{sum_of} would be removed; to do it, add --yes")
     return "".join(f"{printable(line)}\n" for line in lines)
 
@@ -268,7 +271,7 @@ def repair_json(result: RepairResult, *, done: bool) -> str:
         }
         for each in result.found
     ]
-    opened = [{"path": path, "bytes": octets, "hint": _open_hint(path)} for path, octets in result.open_files]
+    opened = [{"path": path, "bytes": octets, "hint": open_hint(path)} for path, octets in result.open_files]
     return json.dumps({"v": VERSION, "done": done, "segments": segments, "open_files": opened}, indent=1) + "\n"
 
 
@@ -276,14 +279,6 @@ def _copy(found: SegmentRepair) -> str:
     return f"{found.bytes:,} doubled bytes in {found.segment.path}" + (
         f" ({found.lines:,} lines)" if found.lines else ""
     )
-
-
-def _open_hint(path: str) -> str:
-    return DOUBLED_OPEN_HINT if path.startswith("date=") else DOUBLED_TEMPLATE_HINT
-
-
-def _segments(count: int) -> str:
-    return "1 segment" if count == 1 else f"{count} segments"
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
@@ -298,12 +293,6 @@ def _total(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
             own: Sum = getattr(row, name)
             each.add(own.bytes, own.lines)
     return {name: asdict(each) for name, each in total.items()}
-
-
-def _print_finding(console: Console, finding: Finding) -> None:
-    where = " ".join(filter(None, (finding.host, finding.file, finding.date))) or "archive"
-    path = f" [{finding.path}]" if finding.path else ""
-    print_signed(console, SIGNS[finding.weight], f"{where}: {finding.text}{path}", hint=finding.hint)
 
 
 def _chosen(rows: Sequence[Row]) -> list[Row]:

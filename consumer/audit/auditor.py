@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from pathlib import Path
 
 from consumer.archive import LOCKS, is_written
 from consumer.audit import manifest_listing
@@ -18,16 +17,7 @@ from consumer.audit.expected_file import ExpectedFile
 from consumer.audit.finding import Finding, Kind, Weight
 from consumer.audit.journal_snapshot import JournalSnapshots
 from consumer.audit.totals import Row, Rows
-from consumer.audit.verify_file import (
-    Checked,
-    account_of,
-    check_all,
-    findings_of,
-    gaps_of,
-    redactions_of,
-    removals_of,
-    uncommitted,
-)
+from consumer.audit.verify_file import Checked, check_all, findings_of
 from consumer.segments.manifest_store import removed_days, removed_hosts
 from shipper import layout
 from shipper.units import counted
@@ -52,16 +42,6 @@ class AuditResult:
     def complete(self) -> bool:
         """Whether everything that was shipped is in the archive, exactly once and unchanged."""
         return all(finding.weight is Weight.NOTE for finding in self.findings)
-
-
-def _nothing_archived(archive: Path) -> Finding:
-    """The finding about an empty archive. It is not damage, but a check of the wrong directory must not succeed."""
-    return Finding(
-        kind=Kind.NOTHING_ARCHIVED,
-        weight=Weight.GAP,
-        text=f"nothing is archived yet in {archive.absolute()}: no day and no file was found, so nothing was verified",
-        hint="is it the collector's directory (SHIPPER_DIRECTORY)? if it is new: fshipper status shows what comes",
-    )
 
 
 def _nobody(_: int) -> None:
@@ -113,9 +93,14 @@ class Audit:
         if octets := sum(self._in_flight.values()):
             text = f"{octets:,} bytes in open files are not committed yet: a collector is writing them"
             self._note(Kind.UNCOMMITTED_BYTES, text, octets=octets)
-        self._result.rows = self._rows.rows()
+        self._result.rows = [row for _, row in sorted(self._rows.items())]
         if not (days or removed or self._result.rows or not self._result.complete):
-            self._result.findings.append(_nothing_archived(archive))
+            # It is not damage, but a check of the wrong directory must not succeed.
+            where = f"nothing is archived yet in {archive.absolute()}"
+            text = f"{where}: no day and no file was found, so nothing was verified"
+            hint = "is it the collector's directory (SHIPPER_DIRECTORY)? if it is new: fshipper status shows what comes"
+            nothing = Finding(kind=Kind.NOTHING_ARCHIVED, weight=Weight.GAP, text=text, hint=hint)
+            self._result.findings.append(nothing)
         self._result.seconds = time.monotonic() - began
         return self._result
 
@@ -129,7 +114,9 @@ class Audit:
 
     def _bounds(self, days: set[str], removed: set[str]) -> SourceBounds:
         """How far sources can be followed: any part of them may be in days that are removed or not audited."""
-        if others := _files_of_templates(self._scope.archive):
+        own = ("_", ".", "date=", layout.LIVE_DIRECTORY, "lost+found")
+        names = [each.name for each in self._scope.archive.iterdir() if each.is_dir() and not each.name.startswith(own)]
+        if others := min(names, default=""):  # a template of SHIPPER_OUTPUT created it
             text = f"{others} has another layout, without spans: beginnings and ends of sources are not checked"
             self._note(Kind.UNLISTED_FILE, text)
             return SourceBounds(begin=False, end=False)
@@ -140,7 +127,10 @@ class Audit:
         )
 
     def _day(self, date: str) -> None:
-        looked = self._first_inventory(date)
+        if any(entry.key.date == date for entry in self._journals.entries()):
+            looked = self._settled_inventory(date)
+        else:  # the day is over: only its manifests define what should exist
+            looked = take_inventory(self._scope, date, [], self._journals.epochs)
         checked = self._checked(looked.entries.values())
         for _ in range(LOOKS):
             suspects = {each.entry.place for each in checked.values() if each.behind or not each.sound}
@@ -157,12 +147,6 @@ class Audit:
             if same:
                 break
         self._count(looked, checked)
-
-    def _first_inventory(self, date: str) -> DayInventory:
-        """Days without a file in a journal are over: only their manifests define what should exist."""
-        if any(entry.key.date == date for entry in self._journals.entries()):
-            return self._settled_inventory(date)
-        return take_inventory(self._scope, date, [], self._journals.epochs)
 
     def _settled_inventory(self, date: str) -> DayInventory:
         """An inventory during which nothing was sealed. If that is not possible, open files are left out of it."""
@@ -199,11 +183,8 @@ class Audit:
     def _count(self, looked: DayInventory, checked: dict[str, Checked]) -> None:
         self._result.findings += looked.findings
         for path, entry in sorted(looked.entries.items(), key=lambda item: _order(item[1])):
-            each = checked[path]
-            found = [*findings_of(each), *gaps_of(entry), *filter(None, [account_of(entry)])]
-            found += [*redactions_of(entry), *removals_of(entry)]
-            found += [uncommitted(each)] if each.behind else []
-            row = self._rows.row(*entry.place)
+            each, row = checked[path], self._rows[entry.place]
+            found = list(findings_of(each))
             row.count(each)
             row.lose(sum(each.octets for each in found if each.kind is Kind.GAP))
             self._result.findings += [*found, *self._sources.add(entry)]
@@ -224,12 +205,6 @@ def _without_journal(scope: Scope, journals: JournalSnapshots) -> Iterator[Findi
     for partition in sorted(begun - journals.epochs.keys()):
         text = f"no journal of partition {partition} is in {scope.journals}: where its sources end is not known"
         yield Finding(kind=Kind.BAD_JOURNAL, weight=Weight.NOTE, text=text, hint=STATE_HINT)
-
-
-def _files_of_templates(archive: Path) -> str:
-    """A top directory that a template of SHIPPER_OUTPUT created; empty: there is none."""
-    own = ("_", ".", "date=", layout.LIVE_DIRECTORY, "lost+found")
-    return min((path.name for path in archive.iterdir() if path.is_dir() and not path.name.startswith(own)), default="")
 
 
 def _merged(before: DayInventory, again: DayInventory, suspects: set[tuple[str, str, str]]) -> DayInventory:

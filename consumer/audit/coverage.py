@@ -45,11 +45,6 @@ class _Source:
     dates: dict[int, str] = field(default_factory=dict)  #: the day of the bytes at the beginning of each run
     gaps: list[Span] = field(default_factory=list)
 
-    def runs(self) -> Iterator[ArchivedRun]:
-        """What is held, ascending, apart from each other."""
-        for start, end in zip(self.held[::2], self.held[1::2], strict=True):
-            yield ArchivedRun(start, end, self.dates[start])
-
 
 class Coverage:
     """Grows file by file, day by day; holds a run for each source as long as nothing is missing."""
@@ -80,7 +75,9 @@ class Coverage:
     def holes(self, key: SourceKey, file: str, wanted: ExpectedRange) -> Iterator[CoverageGap]:
         """The parts of `wanted` that are neither archived nor recorded as lost."""
         known = self._sources.get(key, _Source(file))
-        there = sorted([*known.runs(), *(ArchivedRun(*gap, "") for gap in known.gaps)])
+        there = [ArchivedRun(*gap, "") for gap in known.gaps]
+        runs = zip(known.held[::2], known.held[1::2], strict=True)
+        there = sorted([*there, *(ArchivedRun(start, end, known.dates[start]) for start, end in runs)])
         if not there and wanted.start is None:
             return
         reached = there[0].start if wanted.start is None else wanted.start
@@ -104,11 +101,11 @@ _MISSING_HINT = (
 _DOUBLED_HINT = (
     "fshipper audit --repair-duplicates shows which copy can be removed; with --yes it removes that, with a record"
 )
-DOUBLED_OPEN_HINT = (
+_DOUBLED_OPEN_HINT = (
     "seal it first (after an hour of silence, at the end of the day, or by fshipper consume --drain --seal);"
     " then run fshipper audit --repair-duplicates"
 )
-DOUBLED_TEMPLATE_HINT = (
+_DOUBLED_TEMPLATE_HINT = (
     "a file of a template (SHIPPER_OUTPUT) has no manifest, so nothing repairs it: remove the doubled lines manually"
 )
 _OLD_HINT = "put the newest journal back before a collector starts: it would write these bytes a second time"
@@ -137,7 +134,8 @@ class SourceCoverage:
             doubled = self._coverage.add(SourceKey(key.host, span.source), key.file, own, key.date)
             if doubled:
                 text = f"{doubled:,} bytes of source {span.source} (of its bytes {own}) are in another file, too"
-                yield _about(Kind.DOUBLED_BYTES, key.host, key.file, key.date, text, doubled, _hint(entry), entry.path)
+                hint = open_hint(entry.path) if entry.is_waiting else _DOUBLED_HINT
+                yield _about(Kind.DOUBLED_BYTES, key.host, key.file, key.date, text, doubled, hint, entry.path)
         for gap in entry.gaps:
             if gap.source:
                 self._coverage.lose(SourceKey(key.host, gap.source), key.file, Span(gap.start, gap.end))
@@ -178,15 +176,14 @@ class SourceCoverage:
             yield Finding(kind=Kind.BAD_JOURNAL, text=text, octets=octets, hint=_OLD_HINT)
 
 
-def _hint(entry: ExpectedFile) -> str:
-    if not entry.is_waiting:
-        return _DOUBLED_HINT
-    return DOUBLED_OPEN_HINT if entry.path.startswith("date=") else DOUBLED_TEMPLATE_HINT
+def open_hint(path: str) -> str:
+    """What to do about doubled bytes in an open file."""
+    return _DOUBLED_OPEN_HINT if path.startswith("date=") else _DOUBLED_TEMPLATE_HINT
 
 
 def _missing(hole: CoverageGap, rows: Rows) -> Finding:
     octets = hole.span.length
-    rows.row(hole.source.host, hole.file, hole.date).lose(octets)
+    rows[hole.source.host, hole.file, hole.date].lose(octets)
     text = f"bytes {hole.span} of source {hole.source.id} are in no file, and no gap record names them"
     return _about(Kind.MISSING_BYTES, hole.source.host, hole.file, hole.date, text, octets, _MISSING_HINT)
 

@@ -199,13 +199,9 @@ def _left(scope: Scope, entries: Mapping[str, ExpectedFile]) -> Iterator[Finding
                 )
 
 
-def _torn(listed: Listed, rows: Sequence[ExpectedFile]) -> Iterator[Finding]:
+def _torn(listed: Listed, rows: Sequence[ExpectedFile]) -> list[Finding]:
     """A kill tears a line only while its segment still waits in the journal; any other tear is damage."""
-    pending = any(row.becomes and row.becomes not in listed.entries for row in rows)
-    for finding in listed.torn:
-        text = "its last line was cut off by a kill; the next start of the collector writes it again"
-        yield (
-            Finding(kind=finding.kind, weight=Weight.NOTE, date=finding.date, path=finding.path, text=text)
-            if pending
-            else finding
-        )
+    if not any(row.becomes and row.becomes not in listed.entries for row in rows):
+        return listed.torn
+    text = "its last line was cut off by a kill; the next start of the collector writes it again"
+    return [replace(finding, weight=Weight.NOTE, text=text, hint="") for finding in listed.torn]

@@ -56,11 +56,6 @@ class ExpectedFile:
         """Whether the record is in a journal, not in a manifest."""
         return self.state is not FileState.SEALED
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether it may contain plain lines, which have no spans."""
-        return not self.key.file.startswith("/")
-
 
 def of_segment(segment: Segment, date: str) -> ExpectedFile:
     """The record in a manifest line of `date`. Raises ValueError: its sums are no hex numbers."""

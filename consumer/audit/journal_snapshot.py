@@ -70,7 +70,7 @@ class JournalSnapshots:
             self._copies.mkdir(mode=0o700)
             self._read_all(directory)
         except BaseException:
-            self.close()
+            self.__exit__()
             raise
 
     def __enter__(self) -> "JournalSnapshots":
@@ -78,7 +78,7 @@ class JournalSnapshots:
 
     def __exit__(self, *_: object) -> None:
         """Remove the copies."""
-        self.close()
+        shutil.rmtree(self._copies, ignore_errors=True)
 
     @property
     def epochs(self) -> dict[int, int]:
@@ -114,10 +114,6 @@ class JournalSnapshots:
         """The sources that two producers continued, with the ids of the forks."""
         for where in self.places:
             yield from self._forks[where].items()
-
-    def close(self) -> None:
-        """Remove the copies; idempotent."""
-        shutil.rmtree(self._copies, ignore_errors=True)
 
     def _read_all(self, directory: Path) -> None:
         for where, path in _newest(directory).items():

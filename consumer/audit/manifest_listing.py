@@ -70,12 +70,11 @@ def _read_one(archive: Path, relative: str, date: str, segments: dict[str, Segme
         lines = io.BytesIO((archive / relative).read_bytes())
     except FileNotFoundError:  # retention removed the day meanwhile
         return
-    for number, found in manifest.read_lines(lines):
-        if isinstance(found, Damage):
-            finding = _damage(date, relative, f"line {number} cannot be read: {found.reason}")
-            (listed.torn if found.is_torn else listed.findings).append(finding)
+    for number, segment in manifest.read_lines(lines):
+        if isinstance(segment, Damage):
+            finding = _damage(date, relative, f"line {number} cannot be read: {segment.reason}")
+            (listed.torn if segment.is_torn else listed.findings).append(finding)
             continue
-        segment = found
         try:
             _check_place(segment, date)
             entry = of_segment(segment, date)

@@ -84,7 +84,17 @@ def compare(said: ProducerReports, journals: JournalSnapshots) -> tuple[list[Hos
             continue
         pending = homes[name] in unread if name in homes else bool(unread)
         behind = [_behind(mark, held.get(SourceKey(name, mark.source), 0)) for mark in marks if journals.places]
-        hosts.append(_host(name, marks, sum(each.missing for each in behind), pending=pending))
+        missing = sum(each.missing for each in behind)
+        hosts.append(
+            HostComparison(
+                name=name,
+                answers=True,
+                sources=len(marks),
+                unshipped=sum(max(0, mark.size - mark.offset) for mark in marks if not mark.excluded),
+                waiting=missing if pending else 0,
+                missing=0 if pending else missing,
+            )
+        )
         findings += _findings(name, behind, Weight.NOTE if pending else Weight.DAMAGE)
     return hosts, findings
 
@@ -113,17 +123,6 @@ def _held(said: ProducerReports, journals: JournalSnapshots) -> tuple[dict[Sourc
         if key.host in said.marks:
             held[key] = max([held.get(key, 0), *(held.get(SourceKey(key.host, fork), 0) for fork in forks)])
     return held, homes
-
-
-def _host(name: str, marks: Sequence[SourceMark], missing: int, *, pending: bool) -> HostComparison:
-    return HostComparison(
-        name=name,
-        answers=True,
-        sources=len(marks),
-        unshipped=sum(max(0, mark.size - mark.offset) for mark in marks if not mark.excluded),
-        waiting=missing if pending else 0,
-        missing=0 if pending else missing,
-    )
 
 
 def _findings(host: str, behind: Sequence[_Shortfall], weight: Weight) -> Iterator[Finding]:

@@ -33,7 +33,7 @@ from consumer.segments.rewrite_segment import (
 from consumer.segments.sealer import now
 from shipper.duplicates import Index, cover, doubled, order_of
 from shipper.durable_files import Lock, make_directory
-from shipper.errors import ShipperError
+from shipper.errors import Fatal, ShipperError
 from shipper.layout import date_of
 from shipper.manifest import Gap, Removal, Segment, SourceSpan
 
@@ -80,10 +80,6 @@ class RepairResult:
     def refused(self) -> list[SegmentRepair]:
         """What cannot be removed."""
         return [each for each in self.found if each.refused]
-
-
-class _RefusedError(Exception):
-    """Both copies stay. The first argument is the reason, the second is what to do."""
 
 
 class _SegmentText(NamedTuple):
@@ -195,8 +191,6 @@ class Repair:
         )
         try:
             rest = self._rest(found)
-        except _RefusedError as error:
-            return replace(found, refused=error.args[0], hint=error.args[1])
         except ShipperError as error:
             return replace(found, refused=str(error), hint=error.hint)
         return replace(found, lines=segment.lines - rest.text.count(NEWLINE))
@@ -210,27 +204,29 @@ class Repair:
             try:
                 rest = self._rest(found)  # again: nothing changes them from here on
                 made = replace_segment_text(self._archive, segment, rest.text, **rest.fields)
-            except _RefusedError as error:
-                return replace(found, refused=error.args[0], hint=error.args[1])
             except ShipperError as error:
                 return replace(found, refused=str(error), hint=error.hint)
         return replace(found, path=made.path)
 
     def _rest(self, found: SegmentRepair) -> _Rest:
-        """What is left of a segment without its doubled bytes. Raises _RefusedError: both copies stay."""
+        """What is left of a segment without its doubled bytes. Raises ShipperError: both copies stay."""
         segment, pieces = found.segment, self._doubled[found.segment.path]
         if any(gap.reason == _CHANGED for gap in segment.gaps):
-            raise _RefusedError("it was changed before it was sealed", "restore it from a copy: fshipper audit")
+            raise Fatal("it was changed before it was sealed", hint="restore it from a copy: fshipper audit")
         texts = {path: self._text(path) for path in {segment.path, *found.kept}}
-        if self._is_same_whole(found, texts):
-            return _Rest(b"", self._fields(found, (), 0) | {"filtered": 0, "edited": 0})
-        for piece in pieces:
+        is_whole = self._is_same_whole(found, texts)
+        for piece in () if is_whole else pieces:
             again = self._bytes(piece, texts)
             first = b"".join(self._bytes(part, texts) for part in self._firsts(segment.host, piece))
             if again != first:
-                raise _differing(piece, found.kept)
+                where = f"bytes {piece.start}-{piece.end} of source {piece.source}"
+                raise Fatal(
+                    f"{where} are not the same in {', '.join(found.kept)}",
+                    hint="if one copy was redacted, redact the other one, too (fshipper redact), and run this again;"
+                    " else compare the files: one of them is not what the host wrote",
+                )
         text, places = texts[segment.path]
-        if places is None:  # its one span is doubled as a whole, else its bytes were not found
+        if is_whole or places is None:  # None: its one span is doubled as a whole, else its bytes were not found
             return _Rest(b"", self._fields(found, (), 0) | {"filtered": 0, "edited": 0})
         left, spans, joins = _without(segment, text, places, pieces)
         return _Rest(left, self._fields(found, spans, joins))
@@ -251,7 +247,7 @@ class Repair:
         return _SegmentText(text, _places(segment, text))
 
     def _bytes(self, piece: CopyRange, texts: dict[str, _SegmentText]) -> bytes:
-        """The text of a piece. Raises _RefusedError: it is not known where it is."""
+        """The text of a piece. Raises Fatal: it is not known where it is."""
         segment, (text, places) = self._segments[piece.path], texts[piece.path]
         if places is not None:
             at = places[piece.at] - segment.spans[piece.at].start
@@ -260,9 +256,9 @@ class Repair:
             SourceSpan(source=piece.source, start=piece.start, end=piece.end),
         ):
             return text
-        raise _RefusedError(
+        raise Fatal(
             f"the places of single bytes in {piece.path} are not known: it holds edited lines or several sources",
-            "keep both copies, or restore the archive from a backup that was made before",
+            hint="keep both copies, or restore the archive from a backup that was made before",
         )
 
     def _firsts(self, host: str, piece: CopyRange) -> Iterator[CopyRange]:
@@ -306,14 +302,6 @@ def _place_of(gap: Gap) -> tuple[str, int, int]:
     return gap.source, gap.start, gap.end
 
 
-def _differing(piece: CopyRange, kept: Sequence[str]) -> _RefusedError:
-    return _RefusedError(
-        f"bytes {piece.start}-{piece.end} of source {piece.source} are not the same in {', '.join(kept)}",
-        "if one copy was redacted, redact the other one, too (fshipper redact), and run this again; else compare the"
-        " files: one of them is not what the host wrote",
-    )
-
-
 def _places(segment: Segment, text: bytes) -> list[int] | None:
     """Where in the text each span begins; None: that is not known.
 
@@ -352,7 +340,10 @@ def _without(
                     joins += 1
                 end = begin + stop - at
                 left += text[begin:end]
-                _extend(spans, SourceSpan(source=span.source, start=at, end=stop))
+                if spans and (spans[-1].source, spans[-1].end) == (span.source, at):
+                    spans[-1] = replace(spans[-1], end=stop)
+                else:
+                    spans.append(SourceSpan(source=span.source, start=at, end=stop))
             at = removed.end if removed else at
     if (
         left and end + 1 == len(text) and text.endswith(NEWLINE) and not left.endswith(NEWLINE)
@@ -360,13 +351,6 @@ def _without(
         left += NEWLINE
         joins += 1
     return bytes(left), tuple(spans), joins
-
-
-def _extend(spans: list[SourceSpan], new: SourceSpan) -> None:
-    if spans and (spans[-1].source, spans[-1].end) == (new.source, new.start):
-        spans[-1] = replace(spans[-1], end=new.end)
-    else:
-        spans.append(new)
 
 
 def _this_user() -> str:

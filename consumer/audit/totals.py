@@ -54,16 +54,8 @@ class Row:
         self.missing.add(octets, 0)
 
 
-class Rows:
-    """The rows, as they grow."""
+class Rows(dict[tuple[str, str, str], Row]):
+    """The rows by host, file and day, as they grow."""
 
-    def __init__(self) -> None:
-        self._rows: dict[tuple[str, str, str], Row] = {}
-
-    def row(self, host: str, file: str, date: str) -> Row:
-        """The row of `file` of `host` on `date`."""
-        return self._rows.setdefault((host, file, date), Row(host, file, date))
-
-    def rows(self) -> list[Row]:
-        """All of them, by host, file and day."""
-        return [self._rows[place] for place in sorted(self._rows)]
+    def __missing__(self, place: tuple[str, str, str]) -> Row:
+        return self.setdefault(place, Row(*place))

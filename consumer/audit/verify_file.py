@@ -134,7 +134,8 @@ def _measure(path: Path, entry: ExpectedFile) -> _Measured:
 def _differences(entry: ExpectedFile, found: _Measured) -> Iterator[str]:
     """The differences from the record, the most important first, as parts of a sentence."""
     if found.stored.octets != entry.stored:
-        yield f"{_more(found.stored.octets - entry.stored)} on disk than {_told(entry)}"
+        record = "its manifest lists" if entry.state is FileState.SEALED else "its journal has committed"
+        yield f"{_more(found.stored.octets - entry.stored)} on disk than {record}"
     if found.broken:
         yield f"it cannot be unpacked ({found.broken})"
     if found.text.octets != entry.raw:
@@ -150,10 +151,6 @@ def _differences(entry: ExpectedFile, found: _Measured) -> Iterator[str]:
 def _more(octets: int) -> str:
     count = f"{abs(octets):,} bytes" if abs(octets) < _ROOM_BYTES else format_bytes(abs(octets))
     return f"{count} {'more' if octets > 0 else 'fewer'}"
-
-
-def _told(entry: ExpectedFile) -> str:
-    return "its manifest lists" if entry.state is FileState.SEALED else "its journal has committed"
 
 
 ELSEWHERE = "elsewhere"
@@ -172,6 +169,11 @@ _FORKED_HINT = (
     "nothing of either is lost; find the two machines, or who rewrote the file:"
     " docs/operations/troubleshooting.md, a host has two producers"
 )
+_NAMES = {
+    FileState.SEALED: "segment that its manifest lists",
+    FileState.SEALING: "file that its journal is about to seal",
+    FileState.OPEN: "open file that its journal knows",
+}
 _GAP_HINTS = {
     CHANGED: "another program changed the archive: restore the file from a copy; the stream may still have the bytes",
     "poison": "the message is among the dead letters: fshipper dlq ls",
@@ -179,10 +181,30 @@ _GAP_HINTS = {
 
 
 def findings_of(checked: Checked) -> Iterator[Finding]:
-    """What is wrong with one file."""
+    """What is wrong with one file, and what its record notes."""
     entry = checked.entry
+    yield from _damage_of(checked, entry)
+    yield from _gaps_of(entry)
+    if account := account_of(entry):
+        yield account
+    for each in entry.redactions:
+        where = f" (bytes {each.start}-{each.end} of source {each.source})" if each.source else ""
+        text = f"{each.bytes:,} bytes{where} were blacked out at {each.at}: {each.reason}"
+        yield _about(entry, Kind.REDACTED, text, each.bytes, "", Weight.NOTE)
+    for removal in entry.removals:
+        where = f"bytes {removal.start}-{removal.end} of source {removal.source}"
+        text = f"the second copy of {where} was removed at {removal.at} by {removal.by}: {removal.reason}; it is in "
+        yield _about(entry, Kind.REMOVED_COPY, text + ", ".join(removal.kept), removal.bytes, "", Weight.NOTE)
+    if checked.behind:  # and no collector runs that could commit them
+        text = (
+            f"{checked.behind:,} bytes after the committed length: another program appended them, or a kill left them"
+        )
+        yield _about(entry, Kind.UNCOMMITTED_BYTES, text, checked.behind, _CUT_HINT)
+
+
+def _damage_of(checked: Checked, entry: ExpectedFile) -> Iterator[Finding]:
     if checked.missing:
-        yield _about(entry, Kind.MISSING_FILE, f"the {_name(entry)} is not there", entry.raw)
+        yield _about(entry, Kind.MISSING_FILE, f"the {_NAMES[entry.state]} is not there", entry.raw)
     elif checked.unreadable:
         hint = "run the audit as the collector's user or group; if the disk fails, restore the file from a copy"
         yield _about(entry, Kind.UNREADABLE_FILE, f"it cannot be read: {checked.unreadable}", entry.raw, hint)
@@ -191,13 +213,7 @@ def findings_of(checked: Checked) -> Iterator[Finding]:
         yield _about(entry, Kind.DAMAGED_FILE, "; ".join(checked.wrong), octets)
 
 
-def uncommitted(checked: Checked) -> Finding:
-    """An open file has uncommitted bytes, and no collector runs that could commit them."""
-    text = f"{checked.behind:,} bytes after the committed length: another program appended them, or a kill left them"
-    return _about(checked.entry, Kind.UNCOMMITTED_BYTES, text, checked.behind, _CUT_HINT)
-
-
-def gaps_of(entry: ExpectedFile) -> Iterator[Finding]:
+def _gaps_of(entry: ExpectedFile) -> Iterator[Finding]:
     """The bytes that a file is known to lack, by reason."""
     by_reason: dict[str, list[Gap]] = defaultdict(list)
     for gap in entry.gaps:
@@ -225,30 +241,13 @@ def gaps_of(entry: ExpectedFile) -> Iterator[Finding]:
             yield _about(entry, Kind.GAP, text, octets, _GAP_HINTS.get(reason, _GAP_HINT), Weight.GAP)
 
 
-def redactions_of(entry: ExpectedFile) -> Iterator[Finding]:
-    """The redactions of a file, as its manifest line records them."""
-    for each in entry.redactions:
-        where = f" (bytes {each.start}-{each.end} of source {each.source})" if each.source else ""
-        text = f"{each.bytes:,} bytes{where} were blacked out at {each.at}: {each.reason}"
-        yield replace(_about(entry, Kind.REDACTED, text, each.bytes, weight=Weight.NOTE), hint="")
-
-
-def removals_of(entry: ExpectedFile) -> Iterator[Finding]:
-    """Which doubled bytes were removed from a file, as its manifest line records it."""
-    for each in entry.removals:
-        where = f"bytes {each.start}-{each.end} of source {each.source}"
-        text = f"the second copy of {where} was removed at {each.at} by {each.by}: {each.reason}; it is in "
-        note = _about(entry, Kind.REMOVED_COPY, text + ", ".join(each.kept), each.bytes, weight=Weight.NOTE)
-        yield replace(note, hint="")
-
-
 def account_of(entry: ExpectedFile) -> Finding | None:
     """The finding about a file whose size differs from its recorded spans; None: they agree.
 
     Bytes of all spans = bytes of the text - joins + filtered + edited (docs/reference/archive-format.md). Plain lines
     have no spans.
     """
-    if not entry.spans or entry.is_plain:
+    if not entry.spans or not entry.key.file.startswith("/"):
         return None
     if any(gap.reason == CHANGED for gap in entry.gaps):
         return None  # a part of these spans is lost, and a gap records it
@@ -262,8 +261,10 @@ def account_of(entry: ExpectedFile) -> Finding | None:
 
 
 def _about(
-    entry: ExpectedFile, kind: Kind, text: str, octets: int, hint: str = "", weight: Weight = Weight.DAMAGE
+    entry: ExpectedFile, kind: Kind, text: str, octets: int, hint: str | None = None, weight: Weight = Weight.DAMAGE
 ) -> Finding:
+    """`hint`; None: to restore the file."""
+    restore = _SEALED_HINT if entry.state is FileState.SEALED else _OPEN_HINT
     return Finding(
         kind=kind,
         weight=weight,
@@ -273,13 +274,5 @@ def _about(
         path=entry.path,
         text=text,
         octets=octets,
-        hint=hint or (_SEALED_HINT if entry.state is FileState.SEALED else _OPEN_HINT),
+        hint=restore if hint is None else hint,
     )
-
-
-def _name(entry: ExpectedFile) -> str:
-    return {
-        FileState.SEALED: "segment that its manifest lists",
-        FileState.SEALING: "file that its journal is about to seal",
-        FileState.OPEN: "open file that its journal knows",
-    }[entry.state]

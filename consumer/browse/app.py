@@ -6,10 +6,8 @@ header, not in the address: no log of a proxy has it, and no page of another ori
 
 import asyncio
 import contextlib
-import functools
 import hashlib
 import html
-import importlib.resources
 import itertools
 import json
 import math
@@ -40,7 +38,7 @@ from consumer.browse.search_process import (
     read_request,
 )
 from consumer.logview.file_index import is_archive
-from consumer.page.server import ALONE, ICON, policy
+from consumer.page.server import ICON, page
 from shipper import events
 from shipper.errors import ConfigError, Unavailable, UsageError
 from shipper.http_endpoints import Answer, Endpoints, Request
@@ -84,35 +82,14 @@ class SearchSettings(NamedTuple):
         return [verb, *own, *rest]
 
 
-class SearchSlots:
-    """How many searches run: few at a time for a session, and in all."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._of_session: Counter[str] = Counter()
-
-    def take(self, session: str) -> bool:
-        """Whether one more may begin; where it may, it counts."""
-        with self._lock:
-            if self._of_session.total() >= SEARCHES or self._of_session[session] >= SEARCHES_A_SESSION:
-                return False
-            self._of_session[session] += 1
-            return True
-
-    def give_back(self, session: str) -> None:
-        """A search has ended."""
-        with self._lock:
-            self._of_session[session] -= 1
-            self._of_session += Counter()  # forgets sessions without a search
-
-
 class BrowseServer:
-    """Answers the requests of the page."""
+    """Answers the requests of the page. Few searches run at a time, for a session and in all."""
 
     def __init__(self, settings: SearchSettings, access: AccessControl) -> None:
         self._settings = settings
         self._access = access
-        self._slots = SearchSlots()
+        self._lock = threading.Lock()
+        self._of_session: Counter[str] = Counter()  # searches that run
         self._key = secrets.token_bytes(16)  # of the hashed patterns in the access log
         self._running: set[RunningSearch] = set()
         self._closed = False
@@ -121,7 +98,7 @@ class BrowseServer:
         """The answer to a request that passed the checks of host and origin."""
         match request.path:
             case "/":
-                return page()
+                return page("browse")
             case "/favicon.ico":
                 return Answer("image/svg+xml", ICON)
             case "/login":
@@ -167,15 +144,27 @@ class BrowseServer:
             found = command(read_request(unquote(text)))
         except UsageError as error:
             return _refusal(400, str(error), error.hint)
-        if self._closed or not self._slots.take(user.session):
+        if self._closed or not self._take_slot(user.session):
             return _refusal(429, "other searches are still running", "stop one of them, or close another page", again=2)
         try:
             running = RunningSearch(self, found, user)
         except OSError as error:
-            self._slots.give_back(user.session)
+            self._give_back_slot(user.session)
             return _refusal(503, f"no search can be started: {error.strerror}", "see the log of fshipper browse")
         self._running.add(running)
         return Answer("application/x-ndjson; charset=utf-8", running, headers={"X-Accel-Buffering": "no"})
+
+    def _take_slot(self, session: str) -> bool:
+        with self._lock:
+            if self._of_session.total() >= SEARCHES or self._of_session[session] >= SEARCHES_A_SESSION:
+                return False
+            self._of_session[session] += 1
+            return True
+
+    def _give_back_slot(self, session: str) -> None:
+        with self._lock:
+            self._of_session[session] -= 1
+            self._of_session += Counter()  # forgets sessions without a search
 
     def start(self, found: SearchCommand) -> SearchProcess:
         """The process of a search. Raises OSError."""
@@ -191,7 +180,7 @@ class BrowseServer:
     def ended(self, search: "RunningSearch", user: User, told: Mapping[str, Any]) -> None:
         """A search has ended: write the access log."""
         self._running.discard(search)
-        self._slots.give_back(user.session)
+        self._give_back_slot(user.session)
         request = search.found.request
         query = hashlib.blake2b(request.query.encode(), key=self._key, digest_size=8).hexdigest()
         events.browse_searched(
@@ -235,8 +224,9 @@ class RunningSearch:
                 self._outcome = "bytes"
                 break
         else:
-            ends_early = time.monotonic() >= deadline and not self._is_complete
-            self._outcome = "time" if ends_early else "lines" if self._has_more() else "done"
+            request, ends_early = self.found.request, time.monotonic() >= deadline and not self._is_complete
+            is_full = self._hits >= request.limit and not (request.follow or request.around)
+            self._outcome = "time" if ends_early else "lines" if self._is_truncated or is_full else "done"
         code = self._process.end()
         yield self._object("end", outcome=self._outcome, hits=self._hits, **self._trouble(code))
 
@@ -249,10 +239,6 @@ class RunningSearch:
         told = {"outcome": self._outcome, "lines": self._hits, "seconds": seconds}
         told |= {"sent_bytes": self._sent, "read_bytes": self._read}
         self._server.ended(self, self._user, told)
-
-    def _has_more(self) -> bool:
-        request = self.found.request
-        return self._is_truncated or (self._hits >= request.limit and not request.follow and not request.around)
 
     def _shown(self, line: dict[str, Any] | None) -> Iterator[bytes]:
         """What the page is sent for one object of the process; None: a sign of life."""
@@ -305,13 +291,6 @@ def _neighbours(lines: Iterator[dict[str, Any] | None], around: Around) -> Itera
             return
         else:
             before.append(line)
-
-
-@functools.cache
-def page() -> Answer:
-    """The page, with a policy that lets the browser run its own script and style only."""
-    text = (importlib.resources.files("consumer") / "browse" / "page.html").read_text(encoding="utf-8")
-    return Answer("text/html; charset=utf-8", text.encode(), headers={**ALONE, "Content-Security-Policy": policy(text)})
 
 
 def _refusal(code: int, what: str, hint: str, *, again: int = 0) -> Answer:

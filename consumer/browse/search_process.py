@@ -184,6 +184,7 @@ class SearchProcess:
             process_group=0,
             close_fds=True,
         )
+        self.pid = self._process.pid  #: of its group, too
         self._limit(limits)
         self._threads = [
             threading.Thread(target=target, args=(stream,), daemon=True)
@@ -191,11 +192,6 @@ class SearchProcess:
         ]
         for thread in self._threads:
             thread.start()
-
-    @property
-    def pid(self) -> int:
-        """Of the process, and of its group."""
-        return self._process.pid
 
     def next_line(self, timeout: float) -> bytes | None:
         """The next line; empty: the process has ended; None: there was none in `timeout` seconds."""

@@ -13,8 +13,16 @@ from typing import TypeVar
 
 from rich.text import Text
 
-from consumer.dlq.message import Advisory, Letter, LetterFilter, dump, letter_json, printable
-from consumer.dlq.store import DeadLetterStore, open_dead_letters
+from consumer.dlq.store import (
+    Advisory,
+    DeadLetterStore,
+    Letter,
+    LetterFilter,
+    dump,
+    letter_json,
+    open_dead_letters,
+    printable,
+)
 from shipper.config import load
 from shipper.errors import StreamMissing, UsageError
 from shipper.settings import Settings
@@ -44,7 +52,7 @@ def requeue(settings: Settings, wanted: LetterFilter, chosen: Sequence[int]) -> 
     """Send the letters `chosen`, or all that are `wanted`, to the collector."""
 
     async def work(at: DeadLetterStore) -> None:
-        async for letter, octets in at.requeue(chosen or await _numbers(at, wanted)):
+        async for letter, octets in at.requeue(chosen or await at.numbers(wanted)):
             _write([_requeued_line(letter, octets)])
             sys.stdout.flush()
 
@@ -53,7 +61,7 @@ def requeue(settings: Settings, wanted: LetterFilter, chosen: Sequence[int]) -> 
 
 def drop(settings: Settings, wanted: LetterFilter, chosen: Sequence[int], confirm: Callable[[int], None]) -> None:
     """Remove the letters `chosen`, or all that are `wanted`; `confirm` gets their number first, and may raise."""
-    sequences = chosen or _at_desk(settings, lambda at: _numbers(at, wanted))
+    sequences = chosen or _at_desk(settings, lambda at: at.numbers(wanted))
     if sequences:
         confirm(len(sequences))
         _at_desk(settings, lambda at: _drop_all(at, sequences))
@@ -64,10 +72,6 @@ async def _drop_all(at: DeadLetterStore, sequences: Sequence[int]) -> None:
         letter = await at.drop(sequence)
         origin = f"{when(letter.time_ns)} {printable(letter.host)} {letter.stream} {letter.bytes} bytes"
         sys.stderr.write(f"dropped {sequence}: {origin}: {printable(letter.reason)}\n")
-
-
-async def _numbers(at: DeadLetterStore, wanted: LetterFilter) -> list[int]:
-    return [each.sequence async for each in at.oldest(wanted)]
 
 
 async def _list(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> None:

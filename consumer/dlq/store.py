@@ -4,27 +4,168 @@ Requeue converts a letter to blocks that a collector can apply, for a `.recovere
 
 The blocks belong to a separate source whose id is derived from the letter. After a kill at any line a second attempt
 sends the same source again, and the collector drops the bytes that it has.
+
+Any client may have written a dead letter, so its texts are escaped. An advisory is the server's message that it
+stopped delivering a message to a collector, which should never happen.
 """
 
 import contextlib
 import datetime as dt
 import hashlib
+import json
 import re
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
 
 import zstandard
 
-from consumer.dlq.message import Advisory, Letter, LetterFilter, read_advisory, read_letter
-from shipper import codec
+from shipper import codec, units
 from shipper.bytes_ops import crc32
 from shipper.errors import Poison, UsageError
 from shipper.jetstream.connection import MONITOR_INBOX, connect_as
 from shipper.jetstream.message_browser import MessageBrowser, browser_of
-from shipper.model import MAX_BLOCK_BYTES, Block, Encoding, End, Span, StreamState
+from shipper.model import MAX_BLOCK_BYTES, Block, Delivery, Encoding, End, Span, Stored
 from shipper.settings import Settings
-from shipper.subjects import ADVISORIES, DEAD_LETTERS, log_subject, parse_log_subject, partition_of_stream
+from shipper.subjects import (
+    ADVISORIES,
+    DEAD_LETTERS,
+    dead_letter_subject,
+    log_subject,
+    parse_log_subject,
+    partition_of_stream,
+)
+
+KINDS = {
+    "io.nats.jetstream.advisory.v1.max_deliver": "delivered too often",
+    "io.nats.jetstream.advisory.v1.terminated": "terminated by a client",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advisory:
+    """The server stopped delivering message `sequence` of `stream`."""
+
+    time_ns: int
+    stream: str
+    sequence: int
+    consumer: str
+    deliveries: int
+    why: str
+
+
+def read_advisory(message: Delivery) -> Advisory | None:
+    """The advisory in a message; None where it is none, or cannot be read."""
+    try:
+        said = json.loads(message.payload)
+        reason = f": {said['reason']}" if said.get("reason") else ""
+        return Advisory(
+            time_ns=message.time_ns,
+            stream=str(said["stream"]),
+            sequence=int(said["stream_seq"]),
+            consumer=str(said["consumer"]),
+            deliveries=int(said.get("deliveries", 0)),
+            why=KINDS[said["type"]] + reason,
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+OWN = ("Dlq-Reason", "Dlq-Stream", "Dlq-Seq", "Dlq-Subject", "Dlq-Cut")
+"""What the collector adds to a message's own headers."""
+SIZE = "Nats-Msg-Size"
+"""Header with the length of the payload in listings without payloads."""
+SHOWN_BYTES = 1024
+_ROW_BYTES = 16
+_SUBJECT = re.compile(r"dlq\.([^.]+)\.(.+)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    """One dead letter. Its texts are as they came over the network: show them through `printable`."""
+
+    sequence: int  #: its number in the stream of dead letters
+    time_ns: int  #: when it was stored as a dead letter
+    host: str
+    stream: str  #: stream of the message; empty: no collector wrote the letter
+    origin_sequence: str  #: its sequence there
+    reason: str
+    headers: Mapping[str, str]  #: the message's own
+    bytes: int  #: of the payload that is kept
+    cut_from: int = 0  #: bytes of the whole payload, where only its beginning is kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterFilter:
+    """Which letters are selected; an empty text selects all."""
+
+    host: str = ""
+    stream: str = ""
+    reason: str = ""  #: a part of the reason, in any case
+
+    @property
+    def pattern(self) -> str:
+        """The subjects of the letters that may be selected, as filters for the server."""
+        return dead_letter_subject(self.stream or "*", self.host or ">")
+
+    def takes(self, letter: Letter) -> bool:
+        """Whether a letter of these subjects is selected."""
+        return self.reason.casefold() in letter.reason.casefold()
+
+
+def read_letter(message: Delivery | Stored) -> Letter:
+    """The letter of a message of the stream of dead letters, with its payload or a header with the length of that."""
+    place, headers = _SUBJECT.fullmatch(message.subject), message.headers
+    return Letter(
+        sequence=message.sequence,
+        time_ns=message.time_ns,
+        host=place[2] if place else "unknown",
+        stream=headers.get("Dlq-Stream", ""),
+        origin_sequence=headers.get("Dlq-Seq", ""),
+        reason=headers.get("Dlq-Reason", ""),
+        headers={name: value for name, value in headers.items() if name not in OWN and not name.startswith("Nats-")},
+        bytes=_number(headers.get(SIZE, "")) or len(message.payload),
+        cut_from=_number(headers.get("Dlq-Cut", "")),
+    )
+
+
+def printable(text: str) -> str:
+    """`text` with everything escaped that a terminal might take for a command, or not show; a backslash, too."""
+    return units.printable(text.replace("\\", "\\\\"))
+
+
+def dump(payload: bytes, at_most: int = SHOWN_BYTES) -> list[str]:
+    """The beginning of a payload as lines of offset, hexadecimal digits and ASCII, as `hexdump -C` has them."""
+    lines = []
+    for start in range(0, min(len(payload), at_most), _ROW_BYTES):
+        row = payload[start : min(start + _ROW_BYTES, at_most)]
+        text = "".join(chr(octet) if 0x20 <= octet < 0x7F else "." for octet in row)  # noqa: PLR2004 - ASCII
+        lines.append(f"{start:08x}  {row.hex(' '):<47}  |{text}|")
+    if len(payload) > at_most:
+        lines.append(f"{at_most:08x}  ... {len(payload) - at_most} bytes more (--raw writes all)")
+    return lines
+
+
+def letter_json(letter: Letter) -> dict[str, Any]:
+    """A letter for programs."""
+    return {
+        "kind": "letter",
+        "number": letter.sequence,
+        "time_ns": letter.time_ns,
+        "host": letter.host,
+        "stream": letter.stream,
+        "sequence": _number(letter.origin_sequence),
+        "reason": letter.reason,
+        "bytes": letter.bytes,
+        "cut_from": letter.cut_from or None,
+        "file": letter.headers.get("Log-File"),
+    }
+
+
+def _number(text: str) -> int:
+    return int(text) if re.fullmatch(r"[0-9]{1,19}", text) else 0
+
 
 SUFFIX = ".recovered"
 UNKNOWN_HOST = "unknown"
@@ -115,6 +256,7 @@ def _decoded(encoding: str, payload: bytes) -> bytes:
     return payload
 
 
+_T = TypeVar("_T")
 WINDOW = 1000
 """Maximum messages of a listing in memory: 100,000 letters need no more memory than 1,000."""
 
@@ -134,22 +276,14 @@ class DeadLetterStore:
         self._advisories = advisories
         self._settings = settings
 
-    async def newest(self, wanted: LetterFilter, limit: int) -> AsyncGenerator[Letter]:
+    def newest(self, wanted: LetterFilter, limit: int) -> AsyncGenerator[Letter]:
         """At most `limit` (0: all) letters, newest first."""
-        left = limit
-        for first, last in _windows_back(await self._letters.state()):
-            for each in reversed([each async for each in self._between(first, last, wanted)]):
-                yield each
-                left -= 1
-                if left == 0:
-                    return
+        return _newest(self._letters, lambda first, last: self._between(first, last, wanted), limit)
 
-    async def oldest(self, wanted: LetterFilter) -> AsyncGenerator[Letter]:
-        """All current letters, oldest first."""
+    async def numbers(self, wanted: LetterFilter) -> list[int]:
+        """The numbers of all current letters, oldest first."""
         state = await self._letters.state()
-        async with contextlib.aclosing(self._between(state.first_sequence, state.last_sequence, wanted)) as found:
-            async for each in found:
-                yield each
+        return [each.sequence async for each in self._between(state.first_sequence, state.last_sequence, wanted)]
 
     async def find(self, sequence: int) -> StoredLetter:
         """One letter with its payload. Raises UsageError: there is none of that number."""
@@ -180,17 +314,15 @@ class DeadLetterStore:
         await self._letters.delete(sequence)
         return found.letter
 
-    async def advisories(self, stream: str, limit: int) -> AsyncGenerator[Advisory]:
+    def advisories(self, stream: str, limit: int) -> AsyncGenerator[Advisory]:
         """The advisories, newest first, at most `limit` (0: all). Raises StreamMissing."""
-        left = limit
-        for first, last in _windows_back(await self._advisories.state()):
-            for kept in reversed([each async for each in self._advisories.whole(first, last, pattern=">")]):
-                told = read_advisory(kept)
-                if told is not None and stream in {"", told.stream}:
+
+        async def read(first: int, last: int) -> AsyncGenerator[Advisory]:
+            async for kept in self._advisories.whole(first, last, pattern=">"):
+                if (told := read_advisory(kept)) and stream in {"", told.stream}:
                     yield told
-                    left -= 1
-                if limit and left == 0:
-                    return
+
+        return _newest(self._advisories, read, limit)
 
     async def _between(self, first: int, last: int, wanted: LetterFilter) -> AsyncGenerator[Letter]:
         async with contextlib.aclosing(self._letters.heads(first, last, pattern=wanted.pattern)) as heads:
@@ -222,11 +354,7 @@ class DeadLetterStore:
 
 @contextlib.asynccontextmanager
 async def open_dead_letters(settings: Settings) -> AsyncIterator[DeadLetterStore]:
-    """A store with its own connection.
-
-    Raises:
-        Unavailable: no server answers. StreamMissing: it has no dead letters.
-    """
+    """A store with its own connection. Raises Unavailable: no server answers. StreamMissing: it has no dead letters."""
     connection = await connect_as(settings.nats, name="fshipper dlq", inboxes=("_INBOX_partitioner", MONITOR_INBOX))
     async with connection:
         letters = browser_of(connection, DEAD_LETTERS)
@@ -234,10 +362,17 @@ async def open_dead_letters(settings: Settings) -> AsyncIterator[DeadLetterStore
         yield DeadLetterStore(letters, browser_of(connection, ADVISORIES), settings)
 
 
-def _windows_back(state: StreamState) -> Iterator[tuple[int, int]]:
-    """Ranges of the sequences in a stream, from its end to its beginning."""
+async def _newest(
+    browser: MessageBrowser, read: Callable[[int, int], AsyncGenerator[_T]], limit: int
+) -> AsyncGenerator[_T]:
+    """What `read` finds between two sequences of a stream, from its end to its beginning; at most `limit` (0: all)."""
+    state, left = await browser.state(), limit
     last = state.last_sequence
     while state.messages and last >= state.first_sequence:
         first = max(state.first_sequence, last - WINDOW + 1)
-        yield first, last
+        for each in reversed([each async for each in read(first, last)]):
+            yield each
+            left -= 1
+            if left == 0:
+                return
         last = first - 1

@@ -1,20 +1,20 @@
 """`fshipper status`: polls the fleet and shows it as a table."""
 
 import asyncio
-import fnmatch
+import contextlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from fnmatch import fnmatchcase
+from typing import Any, TypeVar
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from consumer.fleet import display
-from consumer.fleet.display import fleet_json, host_json, printable
+from consumer.fleet.display import fleet_json, host_json, printable, tables
 from consumer.fleet.host_table import ALIASES, TROUBLED, HostState, HostStatus, Thresholds
 from consumer.fleet.poller import FleetPoller
 from consumer.fleet.snapshot import LEAST_SECONDS, Fleet
@@ -23,12 +23,14 @@ from shipper.lifecycle import Stop
 from shipper.retry import SESSION, until_done
 from shipper.settings import Settings
 from shipper.subjects import checked_host
+from shipper.table_printer import standard_output
 from shipper.units import seconds_of
 
 EXIT_TROUBLE = 2
 ATTEMPTS = 4
 NAMED_HOSTS = 5
 TERMINAL_MARGIN = 12  # lines of a screen that are not rows of hosts
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,14 +56,15 @@ def run(options: StatusOptions, settings: Settings) -> int:
     )
     poller = FleetPoller(settings.nats, settings.logs.subject, name="status", limits=limits)
     if options.forget:
-        asyncio.run(_forget(poller, [checked_host(host) for host in options.forget]))
+        asyncio.run(_closing(poller, _forget(poller, [checked_host(host) for host in options.forget])))
         return EXIT_OK
-    showing = _DisplayOptions(wanted, limit=options.limit, as_json=options.as_json)
+    showing = _DisplayOptions(wanted, options.limit, options.as_json)
     if options.watch:
+        every = seconds_of(options.every, "--every")
         with suppress(KeyboardInterrupt):
-            asyncio.run(_watch(poller, showing, seconds_of(options.every, "--every")))
+            asyncio.run(_closing(poller, _watch(poller, showing, every)))
         return EXIT_OK
-    fleet = asyncio.run(_once(poller))
+    fleet = asyncio.run(_closing(poller, _once(poller)))
     if not fleet.partitions and not fleet.hosts:
         raise Unavailable(
             f"the server at {settings.nats.shown_url} has no streams of {settings.logs.subject!r}",
@@ -91,11 +94,14 @@ class HostFilter:
 
     def hosts(self, fleet: Fleet) -> list[HostStatus]:
         """Those to show, in the order of the fleet."""
-        return [host for host in fleet.hosts if self._fits(host)]
+        named = [
+            host for host in fleet.hosts if not self._globs or any(fnmatchcase(host.name, glob) for glob in self._globs)
+        ]
+        return [host for host in named if not self._states or host.state in self._states]
 
     def unknown(self, fleet: Fleet) -> list[str]:
         """The names and patterns that match no host: nothing was checked for them."""
-        return [glob for glob in self._globs if not any(fnmatch.fnmatchcase(host.name, glob) for host in fleet.hosts)]
+        return [glob for glob in self._globs if not any(fnmatchcase(host.name, glob) for host in fleet.hosts)]
 
     def troubled(self, fleet: Fleet) -> bool:
         """Whether there is a problem: with the named hosts, or with anything if no host is named."""
@@ -103,35 +109,36 @@ class HostFilter:
         hosts = any(host.state in TROUBLED for host in self.hosts(fleet))
         return hosts or (everything and bool(fleet.troubled_partitions or fleet.doubled))
 
-    def _fits(self, host: HostStatus) -> bool:
-        named = not self._globs or any(fnmatch.fnmatchcase(host.name, glob) for glob in self._globs)
-        return named and (not self._states or host.state in self._states)
 
-
+@dataclass(frozen=True, slots=True)
 class _DisplayOptions:
     """How to show the fleet."""
 
-    def __init__(self, wanted: HostFilter, *, limit: int, as_json: bool) -> None:
-        self._wanted = wanted
-        self._limit = limit
-        self.as_json = as_json
+    wanted: HostFilter
+    limit: int
+    as_json: bool
 
     def print(self, fleet: Fleet, *, indent: int | None = 2) -> None:
+        hosts = self.wanted.hosts(fleet)
         if self.as_json:
-            sys.stdout.write(self.json(fleet, indent) + "\n")
+            chosen = {"hosts": [host_json(host) for host in hosts]}
+            sys.stdout.write(json.dumps(fleet_json(fleet) | chosen, indent=indent) + "\n")
             sys.stdout.flush()
             return
-        out = display.console()
-        out.print(display.tables(out, fleet, self._wanted.hosts(fleet), limit=self._limit), crop=False)
+        out = standard_output()
+        out.print(tables(out, fleet, hosts, limit=self.limit), crop=False)
 
-    def screen(self, fleet: Fleet, out: Console) -> Any:
+    def screen(self, fleet: Fleet, out: Console) -> RenderableType:
         room = max(3, out.height - TERMINAL_MARGIN - len(fleet.partitions))
-        limit = min(self._limit, room) if self._limit else room
-        return display.tables(out, fleet, self._wanted.hosts(fleet), limit=limit)
+        limit = min(self.limit, room) if self.limit else room
+        return tables(out, fleet, self.wanted.hosts(fleet), limit=limit)
 
-    def json(self, fleet: Fleet, indent: int | None) -> str:
-        chosen = {"hosts": [host_json(host) for host in self._wanted.hosts(fleet)]}
-        return json.dumps(fleet_json(fleet) | chosen, indent=indent)
+
+async def _closing(poller: FleetPoller, work: Coroutine[Any, Any, _T]) -> _T:
+    try:
+        return await work
+    finally:
+        await poller.close()
 
 
 async def _once(poller: FleetPoller) -> Fleet:
@@ -144,48 +151,36 @@ async def _once(poller: FleetPoller) -> Fleet:
             fleet = await poller.poll()
         return fleet
 
-    try:
-        return await until_done(attempt, policy=SESSION, stop=Stop(), attempts=ATTEMPTS)
-    finally:
-        await poller.close()
+    return await until_done(attempt, policy=SESSION, stop=Stop(), attempts=ATTEMPTS)
 
 
 async def _watch(poller: FleetPoller, showing: _DisplayOptions, every: float) -> None:
-    out = display.console()
-    try:
-        if showing.as_json or not out.is_terminal:
-            while True:
-                try:
-                    showing.print(await poller.poll(), indent=None)
-                except InsecureConnection:
-                    raise  # a later attempt cannot make the connection more secure
-                except (Transient, Unavailable) as error:
+    out = standard_output()
+    with contextlib.ExitStack() as stack:
+        live = None
+        if out.is_terminal and not showing.as_json:
+            live = stack.enter_context(Live(Text("loading …"), console=out, screen=True, auto_refresh=False))
+        while True:
+            try:
+                fleet = await poller.poll()
+                if live:
+                    live.update(showing.screen(fleet, out), refresh=True)
+                else:
+                    showing.print(fleet, indent=None)
+            except InsecureConnection:
+                raise  # a later attempt cannot make the connection more secure
+            except (Transient, Unavailable) as error:
+                if live:
+                    live.update(Text(f"{error}\n{error.hint}\n\ntrying again …", style="red"), refresh=True)
+                else:
                     sys.stderr.write(f"error: {error}\n")
-                await asyncio.sleep(every)
-        with Live(Text("loading …"), console=out, screen=True, auto_refresh=False) as live:
-            while True:
-                live.update(await _screen(poller, showing, out), refresh=True)
-                await asyncio.sleep(every)
-    finally:
-        await poller.close()
-
-
-async def _screen(poller: FleetPoller, showing: _DisplayOptions, out: Console) -> Any:
-    try:
-        return showing.screen(await poller.poll(), out)
-    except InsecureConnection:
-        raise
-    except (Transient, Unavailable) as error:
-        return Text(f"{error}\n{error.hint}\n\ntrying again …", style="red")
+            await asyncio.sleep(every)
 
 
 async def _forget(poller: FleetPoller, hosts: Sequence[str]) -> None:
-    try:
-        for host in hosts:
-            known = await poller.forget(host)
-            sys.stdout.write(f"{host} is forgotten\n" if known else f"{host} never sent anything\n")
-    finally:
-        await poller.close()
+    for host in hosts:
+        known = await poller.forget(host)
+        sys.stdout.write(f"{host} is forgotten\n" if known else f"{host} never sent anything\n")
 
 
 def _state(word: str) -> HostState:

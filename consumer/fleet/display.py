@@ -12,7 +12,7 @@ from rich.text import Text
 from consumer.fleet.host_table import HostState, HostStatus, counts
 from consumer.fleet.snapshot import Fleet, Partition, rate_of
 from shipper import units
-from shipper.table_printer import STACK, fitted, standard_output
+from shipper.table_printer import STACK, fitted
 from shipper.units import counted, format_bytes, format_duration
 
 VERSION = 1
@@ -104,11 +104,6 @@ NAMED_VERSIONS = 5
 NO_HOST = "no host has sent anything yet: start `fshipper produce` on a host, or name another server (NATS_URL)"
 
 
-def console() -> Console:
-    """Where it goes."""
-    return standard_output()
-
-
 def tables(out: Console, fleet: Fleet, hosts: Sequence[HostStatus], *, limit: int) -> RenderableType:
     """The tables in the width of `out`: the chosen `hosts`, at most `limit` (0: all), the partitions, and totals."""
     shown = hosts[:limit] if limit else hosts
@@ -146,41 +141,27 @@ def tables(out: Console, fleet: Fleet, hosts: Sequence[HostStatus], *, limit: in
 def _sum(fleet: Fleet) -> list[Text]:
     found = counts(fleet.hosts)
     states = ", ".join(f"{count} {state}" for state, count in found.items() if count) or "none yet"
-    lines = [
-        Text(
-            f"{counted(len(fleet.hosts), 'host')}: {states} · {format_bytes(fleet.rate)}/s · "
-            f"lag {counted(fleet.lag, 'message')}"
-        )
-    ]
+    moving = f"{format_bytes(fleet.rate)}/s · lag {counted(fleet.lag, 'message')}"
+    lines = [Text(f"{counted(len(fleet.hosts), 'host')}: {states} · {moving}")]
     versions = Counter(host.beat.version for host in fleet.hosts if host.beat)
     if len(versions) > 1:
         named = ", ".join(f"{printable(name)} ({count})" for name, count in versions.most_common(NAMED_VERSIONS))
         lines.append(Text(f"versions: {named}"))
     if fleet.dead_letters:
-        lines.append(
-            Text(
-                f"{counted(fleet.dead_letters, 'dead letter waits', 'dead letters wait')} (fshipper dlq ls)",
-                style="red",
-            )
-        )
+        waiting = counted(fleet.dead_letters, "dead letter waits", "dead letters wait")
+        lines.append(Text(f"{waiting} (fshipper dlq ls)", style="red"))
     if fleet.advisories:
-        lines.append(
-            Text(f"the server gave up delivering {counted(fleet.advisories, 'message')} (fshipper dlq ls)", style="red")
-        )
+        given_up = counted(fleet.advisories, "message")
+        lines.append(Text(f"the server gave up delivering {given_up} (fshipper dlq ls)", style="red"))
     if fleet.doubled:
-        lines.append(
-            Text(f"{fleet.doubled:,} bytes are in the archive twice (fshipper audit --repair-duplicates)", style="red")
-        )
-    lines += [Text(note, style="yellow") for note in fleet.notes]
-    return lines
+        doubled = f"{fleet.doubled:,} bytes are in the archive twice"
+        lines.append(Text(f"{doubled} (fshipper audit --repair-duplicates)", style="red"))
+    return lines + [Text(note, style="yellow") for note in fleet.notes]
 
 
 def _host_cells(host: HostStatus) -> list[Text]:
-    beat = host.beat
-    style = STYLES[host.state]
-    if beat is None:
-        told = ["-"] * 5
-    else:
+    beat, style, told = host.beat, STYLES[host.state], ["-"] * 5
+    if beat is not None:
         told = [
             f"{beat.files}",
             format_bytes(beat.backlog) if beat.backlog else "-",
@@ -188,31 +169,25 @@ def _host_cells(host: HostStatus) -> list[Text]:
             f"{format_bytes(rate)}/s" if (rate := rate_of(host)) else "-",
             beat.version,
         ]
-    cells = [
-        host.name,
-        str(host.state),
-        "never" if host.age is None else format_duration(host.age),
-        "-" if host.partition is None else str(host.partition),
-        *told,
-        host.why,
+    heard = "never" if host.age is None else format_duration(host.age)
+    partition = "-" if host.partition is None else str(host.partition)
+    return [
+        Text(printable(host.name)),
+        Text(str(host.state), style=style),
+        *(Text(printable(cell)) for cell in (heard, partition, *told)),
+        Text(printable(host.why), style="" if host.state in {HostState.SHIPPING, HostState.QUIET} else style),
     ]
-    styles = (
-        ["", style] + [""] * (len(cells) - 3) + ["" if host.state in {HostState.SHIPPING, HostState.QUIET} else style]
-    )
-    return [Text(printable(cell), style=each) for cell, each in zip(cells, styles, strict=True)]
 
 
 def _partition_cells(partition: Partition) -> list[Text]:
     status = partition.status
-    full = "-" if status.percent_full is None else f"{status.percent_full:.1f}%"
-    archived = "-" if partition.read_rate is None else f"{partition.read_rate:.1f} msg/s"
     lag = "no consumer" if status.lag is None else str(status.lag)
     return [
         Text(str(status.partition)),
         Text(lag, style="green" if status.lag == 0 else "yellow"),
         Text(f"{format_bytes(partition.rate)}/s" if partition.rate else "-"),
-        Text(archived),
-        Text(full),
+        Text("-" if partition.read_rate is None else f"{partition.read_rate:.1f} msg/s"),
+        Text("-" if status.percent_full is None else f"{status.percent_full:.1f}%"),
         Text(str(partition.hosts)),
         Text(printable(partition.collector) or "-"),
         Text(printable(partition.why), style="bold red"),

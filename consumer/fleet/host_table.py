@@ -3,6 +3,7 @@
 import enum
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import NamedTuple
 
 from shipper.errors import ConfigError
@@ -65,7 +66,9 @@ def judge(beat: Heartbeat | None, age: float, limits: Thresholds = USUAL) -> Hos
     if beat is None:
         return HostHealth(HostState.UNKNOWN, "sends lines, and no heartbeats")
     if age > limits.dead_after(beat.every):
-        return HostHealth(HostState.DEAD, _how_it_went(beat, age))
+        left = f", with {format_bytes(beat.backlog)} not shipped" if beat.backlog else ""
+        went = "was stopped" if beat.leaves else "last heartbeat"
+        return HostHealth(HostState.DEAD, f"{went} {format_duration(age)} ago{left}")
     return _of_the_living(beat, limits)
 
 
@@ -74,29 +77,14 @@ def _of_the_living(beat: Heartbeat, limits: Thresholds) -> HostHealth:
         return HostHealth(HostState.STUCK, f"{counted(beat.unreadable, 'file')} cannot be opened")
     if beat.backlog and beat.shipped == 0 and beat.up < limits.new:
         return HostHealth(HostState.UNKNOWN, "has just begun")
-    if beat.backlog and min(beat.silent, beat.backlog_age) >= limits.stuck:
-        return HostHealth(HostState.STUCK, _why_stuck(beat))
+    backlog, idle = format_bytes(beat.backlog), min(beat.silent, beat.backlog_age)
+    if beat.backlog and idle >= limits.stuck:
+        why = f"{backlog} wait, nothing moved for {format_duration(idle)}"
+        return HostHealth(HostState.STUCK, f"{why}: {beat.trouble}" if beat.trouble else why)
     if beat.backlog or (beat.shipped and beat.silent <= max(limits.lately, 2 * beat.every)):
-        return HostHealth(HostState.SHIPPING, _how_far_behind(beat, limits))
+        late = f"{backlog} not shipped, the oldest seen {format_duration(beat.backlog_age)} ago"
+        return HostHealth(HostState.SHIPPING, late if beat.backlog_age >= limits.stuck else "")
     return HostHealth(HostState.QUIET)
-
-
-def _how_it_went(beat: Heartbeat, age: float) -> str:
-    left = f", with {format_bytes(beat.backlog)} not shipped" if beat.backlog else ""
-    return f"{'was stopped' if beat.leaves else 'last heartbeat'} {format_duration(age)} ago{left}"
-
-
-def _why_stuck(beat: Heartbeat) -> str:
-    waits = (
-        f"{format_bytes(beat.backlog)} wait, nothing moved for {format_duration(min(beat.silent, beat.backlog_age))}"
-    )
-    return f"{waits}: {beat.trouble}" if beat.trouble else waits
-
-
-def _how_far_behind(beat: Heartbeat, limits: Thresholds) -> str:
-    if beat.backlog_age < limits.stuck:
-        return ""
-    return f"{format_bytes(beat.backlog)} not shipped, the oldest seen {format_duration(beat.backlog_age)} ago"
 
 
 MOST_HOSTS = 10_000
@@ -136,7 +124,7 @@ class HostTable:
         self._limits = limits
         self._most = most
         self._heard: dict[str, _LastHeartbeat] = {}
-        self._lines: Mapping[str, int] = {}
+        self.lines: Mapping[str, int] = {}  #: the hosts with lines in the streams, with their partitions
 
     def __len__(self) -> int:
         return len(self._heard)
@@ -148,21 +136,22 @@ class HostTable:
             if host := _name(stored.subject):
                 before = self._heard.get(host)
                 heard.pop(host, None)  # to the end: the first entries have the oldest heartbeats
-                heard[host] = _after(before, _beat(stored.payload), stored.time_ns)
+                beat = decode(stored.payload)
+                heard[host] = _after(before, plausible(beat) if beat else None, stored.time_ns)
         while len(heard) > self._most:
             heard.pop(next(iter(heard)))
         self._heard = heard
-
-    def found_lines(self, partitions: Mapping[str, int]) -> None:
-        """Set the hosts with lines in the streams, with their partitions."""
-        self._lines = partitions
 
     def hosts(self, now_ns: int, forked: Collection[str] = ()) -> list[HostStatus]:
         """Every host, the worst state first, by name within; `forked`: two producers continue a source of these."""
         told = [self._judged(name, heard, now_ns) for name, heard in self._heard.items()]
         room = max(0, self._most - len(told))
-        silent = (name for name in {**self._lines, **dict.fromkeys(forked)} if name not in self._heard)
-        told += [self._only_lines(name) for name, _ in zip(silent, range(room), strict=False)]
+        unheard = judge(None, 0.0, self._limits)
+        silent = (name for name in {**self.lines, **dict.fromkeys(forked)} if name not in self._heard)
+        told += [
+            HostStatus(name, unheard.state, unheard.why, None, None, self.lines.get(name))
+            for name in islice(silent, room)
+        ]
         told = [_forked(host) if host.name in forked else host for host in told]
         return sorted(told, key=lambda host: (_ORDER[host.state], host.name))
 
@@ -174,12 +163,8 @@ class HostTable:
             verdict = judge(heard.beat, age, self._limits)
         if why := _why_shared(name, heard, now_ns):
             verdict = shared(verdict, why)
-        partition = heard.beat.partition if heard.beat else self._lines.get(name)
+        partition = heard.beat.partition if heard.beat else self.lines.get(name)
         return HostStatus(name, verdict.state, verdict.why, age, heard.beat, partition)
-
-    def _only_lines(self, name: str) -> HostStatus:
-        verdict = judge(None, 0.0, self._limits)
-        return HostStatus(name, verdict.state, verdict.why, None, None, self._lines.get(name))
 
 
 def counts(hosts: Iterable[HostStatus]) -> dict[HostState, int]:
@@ -225,10 +210,9 @@ def _why_shared(name: str, heard: _LastHeartbeat, now_ns: int) -> str:
 
 
 def _forked(host: HostStatus) -> HostStatus:
-    why = f"two producers continued one log file of it: {FORKED_HINT}"
-    verdict = shared(
-        HostHealth(host.state, host.why), why if host.state is not HostState.SHARED else f"{host.why}; {why}"
-    )
+    before = f"{host.why}; " if host.state is HostState.SHARED else ""
+    why = f"{before}two producers continued one log file of it: {FORKED_HINT}"
+    verdict = shared(HostHealth(host.state, host.why), why)
     return replace(host, state=verdict.state, why=verdict.why)
 
 
@@ -237,8 +221,3 @@ def _name(subject: str) -> str:
         return checked_host(host_of_beat(subject))
     except ConfigError:  # no producer accepts such a name
         return ""
-
-
-def _beat(content: bytes) -> Heartbeat | None:
-    beat = decode(content)
-    return beat if beat is None else plausible(beat)

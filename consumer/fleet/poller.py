@@ -23,7 +23,7 @@ from shipper.jetstream.admin import Admin
 from shipper.jetstream.connection import MONITOR_INBOX, Connection, connect_as
 from shipper.jetstream.heartbeat_stream import HeartbeatReader, HeartbeatUpdate
 from shipper.jetstream.kv_bucket import JetStreamBucket
-from shipper.jetstream.stream_status import PartitionStatus, Status, status
+from shipper.jetstream.stream_status import PartitionStatus, status
 from shipper.settings import NatsSettings
 from shipper.subjects import lease_key, members_of, parse_log_subject, partition_subjects
 
@@ -43,8 +43,7 @@ class FleetPoller:
         self._name = name
         self._table = HostTable(limits)
         self._may_make = makes_stream
-        self._connection: Connection | None = None
-        self._beats: HeartbeatReader | None = None
+        self._session: tuple[Connection, HeartbeatReader] | None = None
         self._lines_at = 0.0
         self._last: Fleet | None = None
 
@@ -62,46 +61,40 @@ class FleetPoller:
 
     async def forget(self, host: str) -> bool:
         """Remove the stored heartbeats of a host; False: there were none. Raises as `poll`."""
-        return await (await self._session()).forget(host)
+        _, beats = await self._connected()
+        return await beats.forget(host)
 
     async def close(self) -> None:
         """End the session; the next call begins another."""
-        connection, self._connection, self._beats = self._connection, None, None
-        if connection is not None:
-            await connection.close()
+        session, self._session = self._session, None
+        if session is not None:
+            await session[0].close()
 
-    async def _session(self) -> HeartbeatReader:
-        if self._beats is None:
+    async def _connected(self) -> tuple[Connection, HeartbeatReader]:
+        if self._session is None:
             connection = await connect_as(
                 self._settings, name=f"fshipper {self._name}", inboxes=("_INBOX_collector", MONITOR_INBOX)
             )
             self._may_make = self._may_make and not connection.is_monitor
-            self._connection, self._beats = connection, HeartbeatReader(connection, self._prefix)
-        return self._beats
+            self._session = connection, HeartbeatReader(connection, self._prefix)
+        return self._session
 
     async def _poll(self) -> Fleet:
-        beats = await self._session()
-        assert self._connection is not None  # noqa: S101 - for the type checker; _session sets it
-        admin = Admin(self._connection)
+        connection, beats = await self._connected()
+        admin = Admin(connection)
         news = await self._news(beats)
         if news is not None:
             self._table.hear(news)
         found = await status(admin, subject=self._prefix)
         await self._look_for_lines(admin, found.partitions)
         now_ns = news.now_ns if news else time.time_ns()
-        claims, doubled = await self._claims(found.partitions)
-        self._last = self._fleet(now_ns, found, claims, doubled, () if news else (NO_BEATS,))
-        return self._last
-
-    def _fleet(
-        self, now_ns: int, found: Status, claims: dict[int, Claim], doubled: int, notes: tuple[str, ...]
-    ) -> Fleet:
+        claims, doubled = await self._claims(connection, found.partitions)
         at = now_ns / 1e9
         forked = frozenset(host for claim in claims.values() for host in forked_since(claim, at - FORKED_SECONDS))
         hosts = tuple(self._table.hosts(now_ns, forked))
         owners = {number: claim.owner for number, claim in claims.items() if not claim.released}
         partitions = partitions_of(found.partitions, hosts, owners, self._last, at)
-        return Fleet(
+        self._last = Fleet(
             at=at,
             hosts=hosts,
             partitions=partitions,
@@ -109,9 +102,10 @@ class FleetPoller:
             dead_letters_full=found.dead_letters_full,
             advisories=found.advisories,
             doubled=doubled,
-            notes=notes,
+            notes=() if news else (NO_BEATS,),
             floors=floors_of(partitions, self._last, at),
         )
+        return self._last
 
     async def _news(self, beats: HeartbeatReader) -> HeartbeatUpdate | None:
         """The heartbeats since the last call; None: there is no stream of them, and this program may not create it."""
@@ -136,20 +130,21 @@ class FleetPoller:
                 for subject in await admin.subjects(each.stream, partition_subjects(self._prefix, each.partition)):
                     with contextlib.suppress(Poison):
                         hosts[parse_log_subject(subject).host] = each.partition
-        self._table.found_lines(hosts)
+        self._table.lines = hosts
         self._lines_at = time.monotonic() + LINES_SECONDS
 
-    async def _claims(self, partitions: tuple[PartitionStatus, ...]) -> tuple[dict[int, Claim], int]:
+    async def _claims(
+        self, connection: Connection, partitions: tuple[PartitionStatus, ...]
+    ) -> tuple[dict[int, Claim], int]:
         """By partition its newest claim, and the bytes that archives hold twice, according to the collectors.
 
         Both are empty if there is no bucket.
         """
-        assert self._connection is not None  # noqa: S101 - the same
         keys = {lease_key(self._prefix, each.partition): each.partition for each in partitions}
         try:
-            entries = await JetStreamBucket(self._connection).entries([*keys, members_of(self._prefix)])
+            entries = await JetStreamBucket(connection).entries([*keys, members_of(self._prefix)])
         except (StreamMissing, ShipperError):
-            self._connection.check()
+            connection.check()
             return {}, 0
         claims = {
             keys[key]: claim for key, entry in entries.items() if key in keys and (claim := to_claim(entry.value))
@@ -169,10 +164,10 @@ def _doubled(members: Iterable[Member | None]) -> int:
 SEEN_SECONDS = 2.0
 """Seconds between two snapshots while the page is open."""
 UNSEEN_SECONDS = 10.0
+"""Seconds between two snapshots for the metrics."""
 HISTORY_SECONDS = 5.0
 """Seconds between two points of the history."""
 MOST_HISTORY = 120
-"""Seconds between two snapshots for the metrics."""
 LOOK_SECONDS = 15.0
 """Time limit of one snapshot, in seconds: a server that does not answer is reported."""
 END_SECONDS = 5.0
@@ -208,17 +203,17 @@ class FleetView:
 
 
 class FleetWatcher:
-    """Polls the fleet in a separate thread. `view` and `wait` may be called from any thread."""
+    """Polls the fleet in a separate thread. `view`, `ended` and `wait` may be used from any thread."""
 
     def __init__(self, poller: Callable[[], FleetPoller], archive: Path) -> None:
         self._make = poller
         self._archive = archive
         self._changed = threading.Condition()
-        self._view = FleetView()
+        self.view = FleetView()  #: the current view
+        self.ended = False  #: whether polling has ended
         self._watchers = 0
         self._partitions: set[int] = set()  # that the metrics name
         self._top_hosts: dict[int, str] = {}  # by partition, as the log has named them
-        self._ended = False
         self._hurry, self._over = asyncio.Event(), asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="fleet", daemon=True)
@@ -230,26 +225,16 @@ class FleetWatcher:
     def end(self) -> None:
         """Stop the thread; waiting callers return."""
         with self._changed:
-            self._ended = True
+            self.ended = True
             self._changed.notify_all()
         self._rouse(self._over)
         self._thread.join(END_SECONDS)
 
-    @property
-    def ended(self) -> bool:
-        """Whether polling has ended."""
-        return self._ended
-
-    @property
-    def view(self) -> FleetView:
-        """The current view."""
-        return self._view
-
     def wait(self, number: int, within: float) -> FleetView:
         """The first view with another number than `number`, or the current one after `within` seconds."""
         with self._changed:
-            self._changed.wait_for(lambda: self._ended or self._view.number != number, within)
-            return self._view
+            self._changed.wait_for(lambda: self.ended or self.view.number != number, within)
+            return self.view
 
     @contextlib.contextmanager
     def seen(self) -> Iterator[None]:
@@ -272,7 +257,7 @@ class FleetWatcher:
     async def _run(self) -> None:
         self._loop, poller = asyncio.get_running_loop(), self._make()
         try:
-            while not self._ended:
+            while not self.ended:
                 began = time.monotonic()
                 await self._attempt(poller)
                 await self._rest(began)
@@ -323,7 +308,9 @@ class FleetWatcher:
         self._partitions = partitions
 
     def _show(self, fleet: Fleet | None, trouble: str, disk: Disk | None) -> None:
-        now, before = time.time(), self._view
+        now, before, history = time.time(), self.view, self.view.history
+        if fleet is not None and not (history and now - history[-1].at < HISTORY_SECONDS):
+            history = (*history, FleetSample(round(now, 1), round(fleet.rate), fleet.lag))[-MOST_HISTORY:]
         view = FleetView(
             number=before.number + 1,
             at=now,
@@ -331,10 +318,10 @@ class FleetWatcher:
             fleet_at=now if fleet else before.fleet_at,
             trouble=trouble,
             disk=disk,
-            history=_longer(before.history, now, fleet),
+            history=history,
         )
         with self._changed:
-            self._view = view
+            self.view = view
             self._changed.notify_all()
 
     async def _rest(self, began: float) -> None:
@@ -362,9 +349,3 @@ async def _either(event: asyncio.Event, within: float, *others: asyncio.Event) -
     await asyncio.wait(waiting, timeout=max(0.0, within), return_when=asyncio.FIRST_COMPLETED)
     for each in waiting:
         each.cancel()
-
-
-def _longer(history: tuple[FleetSample, ...], now: float, fleet: Fleet | None) -> tuple[FleetSample, ...]:
-    if fleet is None or (history and now - history[-1].at < HISTORY_SECONDS):
-        return history
-    return (*history, FleetSample(round(now, 1), round(fleet.rate), fleet.lag))[-MOST_HISTORY:]

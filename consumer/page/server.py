@@ -67,7 +67,7 @@ def snapshot(
         "lag": fleet.lag,
         "troubles": troubles[:MOST_TROUBLES],
         "troubles_total": len(troubles),
-        "hosts": [_host(host) for host in _most_telling(fleet.hosts)],
+        "hosts": [told | {"behind": told["behind"][:NO_FILES]} for told in map(host_json, _most_telling(fleet.hosts))],
         "hosts_total": len(fleet.hosts),
         "partitions": [_partition(each, collecting) for each in fleet.partitions[:MOST_PARTITIONS]],
         "partitions_total": len(fleet.partitions),
@@ -100,12 +100,7 @@ def _troubles(fleet: Fleet, disk: Disk | None, collecting: Mapping[str, Any]) ->
         why = f"{doubled:,} bytes are in it twice: fshipper audit --repair-duplicates"
         found.append(_trouble("duplicates", "archive", why, HostState.STUCK))
     found += [_trouble("host", host.name, host.why, host.state) for host in fleet.troubled_hosts]
-    return found + _set_aside(fleet)
-
-
-def _set_aside(fleet: Fleet) -> list[dict[str, str]]:
-    """Notes: something requires a decision, and delays nothing."""
-    found = []
+    # Notes: something requires a decision, and delays nothing.
     if fleet.dead_letters:
         found.append(_trouble("dead letters", "dead letters", f"{fleet.dead_letters} wait: fshipper dlq ls", "note"))
     if fleet.advisories:
@@ -116,12 +111,6 @@ def _set_aside(fleet: Fleet) -> list[dict[str, str]]:
 
 def _trouble(kind: str, what: str, why: str, state: str) -> dict[str, str]:
     return {"kind": kind, "what": what, "why": why, "state": str(state)}
-
-
-def _host(host: HostStatus) -> dict[str, Any]:
-    told = host_json(host)
-    told["behind"] = told["behind"][:NO_FILES]
-    return told
 
 
 def _partition(partition: Partition, collecting: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,35 +152,24 @@ def status_page(
     watching = FleetWatcher(looking, archive)
     about = About(name, shipper.__version__, str(archive.absolute()), time.time())
     watching.start()
+    readers = Readers(watching, lambda view: snapshot(about, view, status(), recent_gaps()))
     try:
-        yield pages(watching, lambda view: snapshot(about, view, status(), recent_gaps()))
+        yield {"/": page, "/events": readers.answer, "/favicon.ico": lambda: Answer("image/svg+xml", ICON)}
     finally:
         watching.end()
 
 
-def pages(watching: FleetWatcher, content: Callable[[FleetView], dict[str, Any]]) -> Mapping[str, Page]:
-    """The page, its events, and its icon."""
-    readers = Readers(watching, content)
-    return {"/": page, "/events": readers.answer, "/favicon.ico": lambda: Answer("image/svg+xml", ICON)}
-
-
 @functools.cache
-def page() -> Answer:
-    """The page itself."""
-    text = (importlib.resources.files("consumer") / "page" / "page.html").read_text(encoding="utf-8")
-    return Answer("text/html; charset=utf-8", text.encode(), headers={**ALONE, "Content-Security-Policy": policy(text)})
-
-
-ALONE = {"Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY", "Cross-Origin-Opener-Policy": "same-origin"}
-
-
-def policy(text: str) -> str:
-    """What a browser may do with the page in `text`: its own script and style, events of its origin, and no more."""
+def page(folder: str = "page") -> Answer:
+    """The page of a folder. A browser may use its own script and style, connect to its origin, and do no more."""
+    text = (importlib.resources.files("consumer") / folder / "page.html").read_text(encoding="utf-8")
     script, style = (_sums(text, tag) for tag in ("script", "style"))
-    return (
+    policy = (
         f"default-src 'none'; script-src {script}; style-src {style}; connect-src 'self'; img-src 'self' data:;"
         " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
+    headers = {"Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY", "Cross-Origin-Opener-Policy": "same-origin"}
+    return Answer("text/html; charset=utf-8", text.encode(), headers=headers | {"Content-Security-Policy": policy})
 
 
 def _sums(text: str, tag: str) -> str:

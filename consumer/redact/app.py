@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import typer
 
@@ -49,19 +49,6 @@ class Range(NamedTuple):
 
 class PlacesUnknownError(Exception):
     """The position of a source's bytes in the text of a segment is unknown."""
-
-
-class Choice(Protocol):
-    """The choice of bytes to black out."""
-
-    def concerns(self, segment: Segment) -> bool:
-        """Whether the segment may contain some of it, according to its manifest line."""
-
-    def ranges(self, segment: Segment, text: bytes) -> list[Range]:
-        """The ranges in the text, ascending and not adjacent. Raises PlacesUnknownError."""
-
-    def records(self, segment: Segment, black: Sequence[Range], *, at: str, reason: str) -> list[Redaction]:
-        """The records for the manifest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +117,11 @@ class OfSource:
             start, end = max(self.start, span.start), min(self.end, span.end)
             if span.source == self.source and start < end:
                 yield Range(start, end)
+
+
+Choice = RegexMatches | OfSource
+"""The bytes to black out: `concerns` a segment according to its manifest line; `ranges` of its text, ascending and not
+adjacent; `records` for the manifest."""
 
 
 def joined(ranges: Iterator[Range] | Sequence[Range]) -> list[Range]:
@@ -217,21 +209,14 @@ class Rewriter:
         """
         partition = int(path.split("/")[1].removeprefix("partition="))
         with alone(self._archive, [partition]):
-            return self._rewrite(path)
-
-    def finish(self, segments: list[Segment]) -> list[str]:
-        """Remove replaced segments that a kill left; returns their paths."""
-        return remove_replaced(self._archive, segments)
-
-    def _rewrite(self, path: str) -> RedactedSegment | None:
-        segment = {each.path: each for each in current_segments(self._archive, date_of(path))}.get(path)
-        found = self.find(segment) if segment is not None else None
-        if segment is None or found is None:
-            return None
-        records = self._choice.records(segment, found.black, at=now(), reason=self._reason)
-        made = replace_segment_text(
-            self._archive, segment, blackened(found.text, found.black), redactions=(*segment.redactions, *records)
-        )
+            segment = next((each for each in current_segments(self._archive, date_of(path)) if each.path == path), None)
+            found = self.find(segment) if segment is not None else None
+            if segment is None or found is None:
+                return None
+            records = self._choice.records(segment, found.black, at=now(), reason=self._reason)
+            made = replace_segment_text(
+                self._archive, segment, blackened(found.text, found.black), redactions=(*segment.redactions, *records)
+            )
         return RedactedSegment(segment=segment, bytes=_length(found.black), places=len(found.black), path=made.path)
 
 
@@ -338,7 +323,7 @@ def run(options: RedactOptions) -> int:
         if told and not options.dry_run:
             told = _do(where, rewriter, told)
         elif not options.dry_run:
-            _finish(where, rewriter)
+            _finish(where)
     waiting = where.waiting()
     _tell(told, waiting, as_json=options.as_json, done=not options.dry_run)
     return EXIT_LEFT if waiting else EXIT_OK
@@ -362,29 +347,25 @@ def _choice(options: RedactOptions) -> Choice:
 
 def _told(where: RedactionScope, rewriter: Rewriter) -> list[RedactedSegment]:
     """What would be blacked out, in the order of the segments. Raises Fatal: one cannot be read."""
-    found: list[RedactedSegment] = []
-    for date in where.dates():
-        for segment in current_segments(where.archive, date):
-            if segment.host == where.host and where.file in {"", segment.file}:
-                each = rewriter.find(segment)
-                if each is not None:
-                    found.append(
-                        RedactedSegment(segment=each.segment, bytes=_length(each.black), places=len(each.black))
-                    )
-    return found
+    matches = (rewriter.find(segment) for segment in where.sealed() if where.file in {"", segment.file})
+    return [
+        RedactedSegment(segment=each.segment, bytes=_length(each.black), places=len(each.black))
+        for each in matches
+        if each is not None
+    ]
 
 
 def _do(where: RedactionScope, rewriter: Rewriter, told: Sequence[RedactedSegment]) -> list[RedactedSegment]:
     """Black out the choice, while retention removes nothing. Work that a kill interrupted is finished."""
     with without_retention(where.archive):
         done = [rewriter.rewrite(each.segment.path) for each in told]
-        _finish(where, rewriter)
+        _finish(where)
     return [each for each in done if each is not None]
 
 
-def _finish(where: RedactionScope, rewriter: Rewriter) -> None:
-    for date in where.dates():
-        rewriter.finish([each for each in current_segments(where.archive, date) if each.host == where.host])
+def _finish(where: RedactionScope) -> None:
+    """Remove replaced segments that a kill left."""
+    remove_replaced(where.archive, where.sealed())
 
 
 def _ask(told: Sequence[RedactedSegment], *, yes: bool) -> None:

@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -125,9 +125,8 @@ def _bar(count: int, most: int, width: int) -> str:
     return BARS[-1] * (eighths // 8) + (BARS[eighths % 8] if eighths % 8 else "")
 
 
-def counts(found: Mapping[str, int]) -> bytes:
-    """Counts by name, largest first."""
-    rows = sorted(found.items(), key=lambda row: (-row[1], row[0]))
+def counts(rows: Sequence[tuple[str, int]]) -> bytes:
+    """Names and their counts, in this order."""
     digits = max((len(str(count)) for _, count in rows), default=1)
     return "".join(f"{count:>{digits}} {printable(name)}".rstrip() + "\n" for name, count in rows).encode()
 
@@ -262,16 +261,14 @@ class _Output:
         totals, origins = found.totals, found.totals.origins
         if self.as_json:
             time_from = {"time_from": {origin.value: origins[origin] for origin in TimeOrigin}}
-            self._write(
-                json_line(
-                    "summary",
-                    hits=totals.hits + self._live_hits,
-                    bytes_read=totals.bytes_read,
-                    bytes_total=totals.bytes_total,
-                    seconds=round(time.monotonic() - self.began, 3),
-                    truncated=totals.is_truncated,
-                    **(time_from if self.request.is_by_event else {}),
-                )
+            self._write_object(
+                "summary",
+                hits=totals.hits + self._live_hits,
+                bytes_read=totals.bytes_read,
+                bytes_total=totals.bytes_total,
+                seconds=round(time.monotonic() - self.began, 3),
+                truncated=totals.is_truncated,
+                **(time_from if self.request.is_by_event else {}),
             )
         self.flush()
         if others := origins.total() - origins[TimeOrigin.LINE]:
@@ -290,11 +287,9 @@ class _Output:
         days = sorted({date_of(part.path) for part in parts})
         raw, hosts = sum(part.raw for part in parts), len({part.host for part in parts})
         if self.as_json:
-            self._write(
-                json_line(
-                    "explain", query=query.text, literal=query.explained, files=len(parts), hosts=hosts,
-                    bytes_total=stored, bytes_raw=raw, days=days, by=self.request.by.value,
-                )
+            self._write_object(
+                "explain", query=query.text, literal=query.explained, files=len(parts), hosts=hosts,
+                bytes_total=stored, bytes_raw=raw, days=days, by=self.request.by.value,
             )  # fmt: skip
         else:
             rows = [
@@ -325,7 +320,7 @@ class _Output:
                 counted[""] = 0
             rows = sorted(counted.items(), key=lambda row: (-row[1], row[0]))
             listed = (json_line("count", by=self.by.value, name=name, count=hits) for name, hits in rows)
-            self._write(b"".join(listed) if self.as_json else counts(counted))
+            self._write(b"".join(listed) if self.as_json else counts(rows))
         self.flush()
 
     def _idle(self, found: Search) -> None:
@@ -336,9 +331,8 @@ class _Output:
             return
         self._reported, totals = now, found.totals
         if self.progress is ProgressForm.JSON:
-            self._write(
-                json_line("progress", bytes_read=totals.bytes_read, bytes_total=totals.bytes_total, hits=totals.hits)
-            )
+            read, total = totals.bytes_read, totals.bytes_total
+            self._write_object("progress", bytes_read=read, bytes_total=total, hits=totals.hits)
             self.flush()
         elif self.progress is ProgressForm.AUTO and os.isatty(sys.stderr.fileno()):
             part = 100 * totals.bytes_read // max(1, totals.bytes_total)
@@ -350,7 +344,7 @@ class _Output:
         for path, error in found.unreadable[self._told :]:
             self._told += 1
             if self.as_json:
-                self._write(json_line("unreadable", path=path, error=error))
+                self._write_object("unreadable", path=path, error=error)
             self._note(f"{path} cannot be read: {error}")
 
     def _note(self, text: str) -> None:
@@ -363,6 +357,9 @@ class _Output:
             sys.stderr.write(CLEAR_LINE)
             sys.stderr.flush()
             self._on_screen = False
+
+    def _write_object(self, kind: str, **fields: Any) -> None:
+        self._write(json_line(kind, **fields))
 
     def _write(self, data: bytes) -> None:
         with _without_number():

@@ -14,13 +14,14 @@ from test_repair_duplicates import Doubled, copied, lines_of, ordered
 from consumer.audit.count_duplicates import DuplicateCount
 from consumer.cluster.membership import Member, encode, to_member
 from consumer.fleet.app import HostFilter
-from consumer.fleet.display import console, fleet_json, tables
+from consumer.fleet.display import fleet_json, tables
 from consumer.fleet.poller import FleetView, _doubled
 from consumer.fleet.snapshot import Fleet
 from consumer.model import Until
 from consumer.page.server import About, snapshot
 from consumer.segments.compaction import Merger
 from consumer.segments.manifest_store import Listing
+from shipper.table_printer import standard_output
 
 
 def gauge(partition: int) -> float | None:
@@ -142,7 +143,7 @@ def test_the_fleet_is_not_well_and_the_status_names_the_next_step(capsys: pytest
     assert HostFilter((), ()).troubled(fleet)
     assert not HostFilter(("web1",), ()).troubled(fleet)
     assert not HostFilter((), ()).troubled(Fleet(at=1.0))
-    console().print(tables(console(), fleet, [], limit=0))
+    standard_output().print(tables(standard_output(), fleet, [], limit=0))
     assert "8,893 bytes are in the archive twice (fshipper audit --repair-duplicates)" in capsys.readouterr().out
 
 

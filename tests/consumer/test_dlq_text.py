@@ -8,7 +8,7 @@ import pytest
 import zstandard
 
 from consumer.dlq import store
-from consumer.dlq.message import Letter, dump, printable, read_letter
+from consumer.dlq.store import Letter, dump, printable, read_letter
 from shipper import codec
 from shipper.compression import Decompressor
 from shipper.errors import UsageError

@@ -130,7 +130,7 @@ def test_a_complete_poll_drops_hosts_that_were_forgotten():
 def test_hosts_that_only_send_lines_are_unknown():
     table = HostTable(most=3)
     table.hear(heard("web1", at=1))
-    table.found_lines({"web1": 0, "router": 7, "printer": 1, "one too many": 2})
+    table.lines = {"web1": 0, "router": 7, "printer": 1, "one too many": 2}
     assert names(table, 1) == [("printer", "unknown"), ("router", "unknown"), ("web1", "quiet")]
 
 

@@ -17,6 +17,7 @@ from consumer.fleet.host_table import HostState, HostStatus
 from consumer.fleet.snapshot import Fleet, partitions_of
 from shipper.heartbeat import Heartbeat
 from shipper.jetstream.stream_status import PartitionStatus
+from shipper.table_printer import standard_output
 
 FILE = "/srv/applications/shop/current/log/production-of-the-year.log"
 HOST = "web1.shop.example.net"
@@ -71,7 +72,7 @@ def test_a_status_cuts_neither_hosts_nor_states_nor_headings(monkeypatch: pytest
         pending=0, ack_pending=0, lag=1_234_567, ack_floor=9, waiting=2,
     )  # fmt: skip
     partitions = partitions_of([status], hosts, {3: "collector-of-the-centre"}, None, 1.0)
-    out = fleet_show.console()
+    out = standard_output()
     found = Fleet(at=1.0, hosts=tuple(hosts), partitions=partitions)
     out.print(fleet_show.tables(out, found, hosts, limit=0), crop=False)
     lines = printed(terminal)
