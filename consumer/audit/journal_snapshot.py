@@ -48,12 +48,14 @@ class JournalLocation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionFiles:
-    """The files in the journal of one partition."""
+    """The journal of one partition."""
 
     epoch: int
     resume: int  #: the next sequence of the stream that it waits for
     entries: tuple[ExpectedFile, ...]
     dropped: tuple[tuple[str, str, int], ...]  #: dead letters that were not kept: UTC day, host and number
+    forks: Mapping[SourceKey, tuple[str, ...]]
+    copy: Path  #: of the journal
 
 
 class JournalSnapshots:
@@ -64,8 +66,6 @@ class JournalSnapshots:
         self._copies = Path(tempfile.gettempdir(), f"fshipper-audit-{secrets.token_hex(8)}")
         self.places: dict[JournalLocation, PartitionFiles] = {}
         self.findings: list[Finding] = []
-        self._paths: dict[JournalLocation, Path] = {}
-        self._forks: dict[JournalLocation, Mapping[SourceKey, tuple[str, ...]]] = {}
         try:
             self._copies.mkdir(mode=0o700)
             self._read_all(directory)
@@ -99,21 +99,21 @@ class JournalSnapshots:
 
     def sources(self) -> Iterator[ArchivedSource]:
         """What is archived of every source that the journals remember."""
-        for where in self.places:
-            with contextlib.closing(sqlite3.connect(self._paths[where])) as database:
+        for place in self.places.values():
+            with contextlib.closing(sqlite3.connect(place.copy)) as database:
                 yield from map(to_known, database.execute(f"SELECT {SOURCE_COLUMNS} FROM sources"))  # noqa: S608
 
     def watermarks(self) -> Iterator[tuple[JournalLocation, SourceKey, int]]:
         """How far each source is archived, and in which journal that is."""
-        for where in self.places:
-            with contextlib.closing(sqlite3.connect(self._paths[where])) as database:
+        for where, place in self.places.items():
+            with contextlib.closing(sqlite3.connect(place.copy)) as database:
                 for host, id_, watermark in database.execute("SELECT host, id, watermark FROM sources"):
                     yield where, SourceKey(host, id_), watermark
 
     def forks(self) -> Iterator[tuple[SourceKey, tuple[str, ...]]]:
         """The sources that two producers continued, with the ids of the forks."""
-        for where in self.places:
-            yield from self._forks[where].items()
+        for place in self.places.values():
+            yield from place.forks.items()
 
     def _read_all(self, directory: Path) -> None:
         for where, path in _newest(directory).items():
@@ -136,8 +136,7 @@ class JournalSnapshots:
             text = f"the journal cannot be read: {error}".replace(str(copy), path.name)
             self.findings.append(Finding(kind=Kind.BAD_JOURNAL, path=str(path), text=text, hint=_RESTORE))
             return
-        self._paths[where], self._forks[where] = copy, forks
-        self.places[where] = PartitionFiles(_epoch(path), at.resume, tuple(entries), dropped)
+        self.places[where] = PartitionFiles(_epoch(path), at.resume, tuple(entries), dropped, forks, copy)
 
 
 def _newest(directory: Path) -> dict[JournalLocation, Path]:

@@ -9,7 +9,7 @@ import contextlib
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -205,8 +205,8 @@ class FleetView:
 class FleetWatcher:
     """Polls the fleet in a separate thread. `view`, `ended` and `wait` may be used from any thread."""
 
-    def __init__(self, poller: Callable[[], FleetPoller], archive: Path) -> None:
-        self._make = poller
+    def __init__(self, poller: FleetPoller, archive: Path) -> None:
+        self._poller = poller  # used by the thread only
         self._archive = archive
         self._changed = threading.Condition()
         self.view = FleetView()  #: the current view
@@ -255,20 +255,20 @@ class FleetWatcher:
                 loop.call_soon_threadsafe(event.set)
 
     async def _run(self) -> None:
-        self._loop, poller = asyncio.get_running_loop(), self._make()
+        self._loop = asyncio.get_running_loop()
         try:
             while not self.ended:
                 began = time.monotonic()
-                await self._attempt(poller)
+                await self._attempt()
                 await self._rest(began)
         finally:
-            await poller.close()
+            await self._poller.close()
 
-    async def _attempt(self, poller: FleetPoller) -> None:
+    async def _attempt(self) -> None:
         fleet, trouble = None, ""
         try:
             async with asyncio.timeout(LOOK_SECONDS):
-                fleet = await poller.poll()
+                fleet = await self._poller.poll()
         except TimeoutError:
             trouble = f"the server did not answer within {LOOK_SECONDS:.0f} s"
         except ShipperError as error:

@@ -145,11 +145,8 @@ def status_page(
     if not listen:
         yield NO_PAGES
         return
-
-    def looking() -> FleetPoller:
-        return FleetPoller(settings.nats, settings.logs.subject, name=f"consume {name} page", makes_stream=True)
-
-    watching = FleetWatcher(looking, archive)
+    poller = FleetPoller(settings.nats, settings.logs.subject, name=f"consume {name} page", makes_stream=True)
+    watching = FleetWatcher(poller, archive)
     about = About(name, shipper.__version__, str(archive.absolute()), time.time())
     watching.start()
     readers = Readers(watching, lambda view: snapshot(about, view, status(), recent_gaps()))

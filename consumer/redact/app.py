@@ -143,11 +143,6 @@ def blackened(text: bytes, ranges: Sequence[Range]) -> bytes:
     return bytes(result)
 
 
-def is_black(text: bytes, ranges: Sequence[Range]) -> bool:
-    """Whether everything in `ranges` is blacked out already."""
-    return all(byte in {BLACK, NEWLINE} for start, end in ranges for byte in set(text[start:end]))
-
-
 def _line_around(text: bytes, each: Range) -> Range:
     end = text.find(b"\n", each.end)
     return Range(text.rfind(b"\n", 0, each.start) + 1, len(text) if end < 0 else end)
@@ -163,15 +158,6 @@ class RedactedSegment:
     path: str = ""  #: of the new segment; empty: nothing was written
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentMatches:
-    """A segment with the ranges to black out in it."""
-
-    segment: Segment
-    text: bytes
-    black: list[Range]
-
-
 class Rewriter:
     """Blacks out a choice in the sealed segments of an archive."""
 
@@ -180,8 +166,8 @@ class Rewriter:
         self._choice = choice
         self._reason = reason
 
-    def find(self, segment: Segment) -> SegmentMatches | None:
-        """The bytes to black out in `segment`; None: there are none.
+    def find(self, segment: Segment) -> tuple[bytes, list[Range]] | None:
+        """The text of `segment` and what to black out in it; None: there is nothing.
 
         The text is in memory: at most what the collector's `segment` setting lets one grow to.
 
@@ -199,7 +185,8 @@ class Rewriter:
                 " or joined lines",
                 hint="use --match to choose the text",
             ) from None
-        return None if is_black(text, black) else SegmentMatches(segment=segment, text=text, black=black)
+        is_black = all(byte in {BLACK, NEWLINE} for start, end in black for byte in set(text[start:end]))
+        return None if is_black else (text, black)
 
     def rewrite(self, path: str) -> RedactedSegment | None:
         """Black out the choice in the current segment `path`; None: there is nothing, or it is removed.
@@ -213,11 +200,11 @@ class Rewriter:
             found = self.find(segment) if segment is not None else None
             if segment is None or found is None:
                 return None
-            records = self._choice.records(segment, found.black, at=now(), reason=self._reason)
-            made = replace_segment_text(
-                self._archive, segment, blackened(found.text, found.black), redactions=(*segment.redactions, *records)
-            )
-        return RedactedSegment(segment=segment, bytes=_length(found.black), places=len(found.black), path=made.path)
+            text, black = found
+            records = self._choice.records(segment, black, at=now(), reason=self._reason)
+            redactions = (*segment.redactions, *records)
+            made = replace_segment_text(self._archive, segment, blackened(text, black), redactions=redactions)
+        return RedactedSegment(segment=segment, bytes=_length(black), places=len(black), path=made.path)
 
 
 def _length(ranges: list[Range]) -> int:
@@ -347,11 +334,10 @@ def _choice(options: RedactOptions) -> Choice:
 
 def _told(where: RedactionScope, rewriter: Rewriter) -> list[RedactedSegment]:
     """What would be blacked out, in the order of the segments. Raises Fatal: one cannot be read."""
-    matches = (rewriter.find(segment) for segment in where.sealed() if where.file in {"", segment.file})
     return [
-        RedactedSegment(segment=each.segment, bytes=_length(each.black), places=len(each.black))
-        for each in matches
-        if each is not None
+        RedactedSegment(segment=segment, bytes=_length(matches[1]), places=len(matches[1]))
+        for segment in where.sealed()
+        if where.file in {"", segment.file} and (matches := rewriter.find(segment))
     ]
 
 
