@@ -63,20 +63,13 @@ class AckTracker:
 
     def add_durably(self, sources: list[Source]) -> bool:
         """Save new sources and add them; False: the checkpoint cannot be written now."""
-        try:
-            self._checkpoints.save(sources)
-        except CHECKPOINT_ERRORS as error:
-            events.checkpoint_failed(error=str(error))
-            return False
-        for source in sources:
+        is_saved = _is_done(self._checkpoints.save, sources)
+        for source in sources if is_saved else ():
             self.add(source)
-        return True
+        return is_saved
 
     def note_scan(self, id_: str, size: int, mtime_ns: int, start: Mark) -> None:
-        """Record the size that a scan found: if the file is gone at the next start, it shows how much was lost.
-
-        `start`: the mark of the first bytes of the file.
-        """
+        """Record what a scan found: if the file is gone at the next start, its size shows how much was lost."""
         source = self._known[id_]
         self.note_name(source.file, mtime_ns)
         if (source.size, source.mtime_ns) != (size, mtime_ns):
@@ -94,9 +87,8 @@ class AckTracker:
 
         Without the mark, other content with the same inode number could be taken for bytes sent before a kill.
         """
-        return bool(starts) and self.add_durably(
-            [replace(self._known[id_], mark=start) for id_, start in starts.items()]
-        )
+        marked = [replace(self._known[id_], mark=start) for id_, start in starts.items()]
+        return bool(marked) and self.add_durably(marked)
 
     def note_receipts(self, told: ReceiptsReply) -> None:
         """Record what an archive holds, up to the acknowledged offset; ignore receipts that contradict a known sum."""
@@ -195,9 +187,10 @@ class AckTracker:
         """Whether a source changed since the last `take_unsaved`."""
         return bool(self._dirty)
 
-    def restore_unsaved(self, sources: Iterable[Source]) -> None:
-        """Saving `sources` failed: `take_unsaved` returns them again."""
-        self._dirty.update(source.id for source in sources if source.id in self._known)
+    def save(self, sources: list[Source]) -> None:
+        """Save `sources`, which `take_unsaved` returned; if that fails, it returns them again."""
+        if not _is_done(self._checkpoints.save, sources):
+            self._dirty.update(source.id for source in sources if source.id in self._known)
 
     def go_back(self, offsets: Mapping[str, int]) -> None:
         """Save that the sources in `offsets` continue at these offsets or before. Raises CHECKPOINT_ERRORS."""
@@ -249,17 +242,22 @@ class AckTracker:
 
     def forget(self, sources: Iterable[Source]) -> bool:
         """Delete sources from the checkpoint; False: it cannot be written now."""
-        try:
-            self._checkpoints.forget(sources)
-        except CHECKPOINT_ERRORS as error:
-            events.checkpoint_failed(error=str(error))
-            return False
-        return True
+        return _is_done(self._checkpoints.forget, sources)
 
     def change(self, source: Source) -> None:
         """Another state of a source is to be saved."""
         self._known[source.id] = source
         self._dirty.add(source.id)
+
+
+def _is_done(change: Callable[[Iterable[Source]], None], sources: Iterable[Source]) -> bool:
+    """Change the checkpoint; False: it cannot be written now, which is logged."""
+    try:
+        change(sources)
+    except CHECKPOINT_ERRORS as error:
+        events.checkpoint_failed(error=str(error))
+        return False
+    return True
 
 
 FIRST_SAVE_SECONDS = 0.01
@@ -268,10 +266,9 @@ shortly after its start still makes progress."""
 
 
 class CheckpointSaver:
-    """Saves what changed in an `AckTracker` to the checkpoint. Owned by `Delivery`."""
+    """Saves what changed in an `AckTracker` to the checkpoint, in another thread. Owned by `Delivery`."""
 
-    def __init__(self, checkpoints: Checkpoints, every_seconds: float) -> None:
-        self._checkpoints = checkpoints
+    def __init__(self, every_seconds: float) -> None:
         self._every = every_seconds
         self._gap = FIRST_SAVE_SECONDS
         self.next_at = 0.0  #: monotonic time before which nothing is saved, except on demand
@@ -284,17 +281,5 @@ class CheckpointSaver:
             await self.save(acks)
 
     async def save(self, acks: AckTracker) -> None:
-        """Save what changed, in another thread."""
-        await asyncio.to_thread(self._write, acks, acks.take_unsaved())
-
-    def save_last(self, acks: AckTracker) -> None:
-        """Save what changed, in this thread, at the end of the work."""
-        self._write(acks, acks.take_unsaved())
-
-    def _write(self, acks: AckTracker, changed: list[Source]) -> None:
-        """Save `changed`; if that fails, they are due again."""
-        try:
-            self._checkpoints.save(changed)
-        except CHECKPOINT_ERRORS as error:
-            acks.restore_unsaved(changed)
-            events.checkpoint_failed(error=str(error))
+        """Save what changed."""
+        await asyncio.to_thread(acks.save, acks.take_unsaved())

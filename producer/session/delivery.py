@@ -136,7 +136,7 @@ class Delivery:
         self.tailer = tailer
         self._wake = wake
         self.window = Window(task.window_bytes)  #: what is in flight
-        self._saver = CheckpointSaver(checkpoints, task.checkpoint_every)
+        self._saver = CheckpointSaver(task.checkpoint_every)
         self._resends: dict[str, int] = {}  # by source: the offset to go back to
         self.shipped = Shipped(frozenset(task.following.spools.values()))  #: with `once`: what the server acknowledged
         self._acknowledged: list[Callable[[Sequence[Entry]], None]] = []
@@ -154,7 +154,7 @@ class Delivery:
     def close(self) -> None:
         """Save the checkpoint, and close the files."""
         self.tailer.ended_files.retire()
-        self._saver.save_last(self.tailer.acks)
+        self.tailer.acks.save(self.tailer.acks.take_unsaved())
         self.tailer.close()
 
     # -- the steps --------------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from producing import Host, append
 
-from producer.checkpoint.ack_tracker import CheckpointSaver
 from producer.checkpoint.store import TOMBSTONE_SECONDS, Checkpoints
 from producer.fingerprint import Mark
 from producer.model import RING_FULL, Point, Source
@@ -54,17 +53,17 @@ def test_what_could_not_be_saved_is_saved_later(tmp_path: Path, monkeypatch: pyt
     host.read()
     host.deliver()
     host.acknowledge(1)
-    saver = CheckpointSaver(host.checkpoints, 1.0)
+    acks = host.sources.acks
 
     def full(_: Iterable[Source]) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
     with monkeypatch.context() as patch:
         patch.setattr(host.checkpoints, "save", full)
-        saver.save_last(host.sources.acks)
+        acks.save(acks.take_unsaved())
     assert host.checkpoints.load()[0].offset == 0
-    assert host.sources.acks.has_unsaved
-    saver.save_last(host.sources.acks)
+    assert acks.has_unsaved
+    acks.save(acks.take_unsaved())
     assert host.checkpoints.load()[0].offset == len(b"line\n")
 
 
