@@ -334,11 +334,7 @@ def _can_follow(before: _EditedPiece, load: _EditedPiece) -> bool:
 
 def _after(before: _EditedPiece, load: _EditedPiece) -> _EditedPiece:
     """`load` with the bytes before it that edits dropped."""
-    piece, text = load
-    span = Span(before.piece.span.start, piece.span.end)
-    first = Edit(0, before.piece.span.length, 0)
-    if text is None:
-        text = Text(piece.data, [])
-    elif not text.content:
-        return _EditedPiece(piece._replace(span=span, data=b""), Text(b"", [Edit(0, span.length, 0)]))
-    return _EditedPiece(piece._replace(span=span, data=b""), Text(text.content, [first, *text.edits]))
+    span = Span(before.piece.span.start, load.piece.span.end)
+    text = Text(load.piece.data, []) if load.text is None else load.text
+    edits = [Edit(0, before.piece.span.length, 0), *text.edits] if text.content else [Edit(0, span.length, 0)]
+    return _EditedPiece(load.piece._replace(span=span, data=b""), Text(text.content, edits))
