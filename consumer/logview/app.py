@@ -7,8 +7,8 @@ import select
 import signal
 import stat
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,24 +94,29 @@ class Printed(AbstractAsyncContextManager["Printed"]):
             self._file.close()
 
 
-class Sent(AbstractAsyncContextManager["Sent"]):
+class Sent:
     """A subject, a message a line, without the newline; headers name the origin of the line.
 
     `{host}` in the subject is the host of the line.
     """
 
-    def __init__(self, settings: NatsSettings, subject: str) -> None:
-        self._settings = settings
+    def __init__(self, republisher: Republisher, subject: str) -> None:
+        self._republisher = republisher
         self._subject = subject
-        self._republisher: Republisher | None = None
 
-    async def __aenter__(self) -> "Sent":
-        self._republisher = await Republisher.open(self._settings)
-        return self
+    @classmethod
+    @asynccontextmanager
+    async def to(cls, settings: NatsSettings, subject: str) -> AsyncIterator["Sent"]:
+        """Send to `subject` inside the block; at its end everything is stored."""
+        republisher = await Republisher.open(settings)
+        try:
+            yield cls(republisher, subject)
+            await republisher.finish()
+        finally:
+            await republisher.close()
 
     async def take(self, piece: Piece) -> None:
         """Send its lines."""
-        assert self._republisher is not None  # noqa: S101 - within `async with`
         subject = self._subject.replace("{host}", piece.host)
         headers = {"Replay-Host": piece.host, "Replay-File": encode_path(piece.file)}
         for line in piece.lines():
@@ -120,14 +125,6 @@ class Sent(AbstractAsyncContextManager["Sent"]):
 
     def check(self) -> None:
         """A subject has no reader that may go away."""
-
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._republisher is not None:
-            try:
-                if kind is None:
-                    await self._republisher.finish()
-            finally:
-                await self._republisher.close()
 
 
 Receiver = Printed | Sent
@@ -239,9 +236,9 @@ def replay(options: ReplayOptions, settings: Settings) -> int:
     target = _checked_target(options.to_subject, settings)
     places = _places(settings, options.archive, options.origin)
 
-    def receiver() -> Sent | Printed:
+    def receiver() -> AbstractAsyncContextManager[Receiver]:
         if target:
-            return Sent(settings.nats, target)
+            return Sent.to(settings.nats, target)
         if to_file is None or str(to_file) == "-":
             return Printed(form, _screen(options.color, form))
         return Printed(form, Screen.PROGRAM, to_file)
@@ -285,9 +282,8 @@ def _say_what_is_missing(log: FleetLog, wanted: Wanted, *, waits: bool) -> bool:
             hint="is it the collector's directory? --archive DIR names another; without --from the streams are read",
         )
     unknown = log.unknown(wanted.hosts)
-    for each in unknown:
-        nearest = ", ".join(log.nearest(each))
-        tell(f"no host is called {each!r} so far" + (f"; there is {nearest}" if nearest else ""))
+    for each, nearest in unknown.items():
+        tell(f"no host is called {each!r} so far" + (f"; there is {', '.join(nearest)}" if nearest else ""))
     if (begins := log.missing_before(wanted.since_ns)) and wanted.since_ns:
         tell(f"the streams begin at {shown_time(begins)}; what is older is in the archive (--archive DIR)")
     return waits or len(unknown) < len(wanted.hosts.patterns) or not wanted.hosts.patterns

@@ -430,13 +430,10 @@ class FleetLog:
         """Whether the server has no stream of ours."""
         return self.places.streams and not self._ends
 
-    def unknown(self, patterns: Globs) -> list[str]:
-        """Those of the patterns that are no host that was seen so far."""
-        return [each for each in patterns.patterns if not any(map(Globs((each,)).takes, self._hosts))]
-
-    def nearest(self, pattern: str) -> list[str]:
-        """Hosts with a similar name."""
-        return difflib.get_close_matches(pattern, self._hosts, n=3, cutoff=0.5)
+    def unknown(self, patterns: Globs) -> dict[str, list[str]]:
+        """Those of the patterns that are no host that was seen so far, with hosts of a similar name."""
+        unknown = [each for each in patterns.patterns if not any(map(Globs((each,)).takes, self._hosts))]
+        return {each: difflib.get_close_matches(each, self._hosts, n=3, cutoff=0.5) for each in unknown}
 
     def missing_before(self, since_ns: int) -> int | None:
         """The time (ns) at which the streams begin; None: that is before `since_ns`, or an archive is read."""
