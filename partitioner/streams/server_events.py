@@ -142,8 +142,11 @@ async def _watch(settings: Settings, options: EventsOptions, name: str, seconds:
             while not enough.is_set():
                 try:
                     async with administration(settings.nats) as admin:
-                        await _hear(admin, subjects, heard, enough)
+                        lost = await _listen(admin, subjects, heard)
                         attempt = 0
+                        await first_of(enough.wait(), lost.wait())
+                        if not enough.is_set():
+                            admin.connection.check()
                 except (Transient, Unavailable) as error:
                     if isinstance(error, Unavailable | InsecureConnection) and not attempt:
                         raise
@@ -152,14 +155,12 @@ async def _watch(settings: Settings, options: EventsOptions, name: str, seconds:
                     await stop.nap(SESSION.delay(attempt))
 
 
-async def _hear(admin: Admin, subjects: Sequence[str], heard: Heard, enough: asyncio.Event) -> None:
-    """Listen until it is enough. Raises SessionLost."""
+async def _listen(admin: Admin, subjects: Sequence[str], heard: Heard) -> asyncio.Event:
+    """Subscribe; returns the event of the end of the connection."""
     for subject in subjects:
         await admin.connection.listen(subject, heard)
     sys.stderr.write("listening\n")
     sys.stderr.flush()
     lost = asyncio.Event()
     admin.connection.on_lost(lost.set)
-    await first_of(enough.wait(), lost.wait())
-    if not enough.is_set():
-        admin.connection.check()
+    return lost

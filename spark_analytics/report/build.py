@@ -11,9 +11,6 @@ from spark_analytics.report.model import Facts, History, RowExample, State, Tota
 from spark_analytics.report.number_format import count
 from spark_analytics.tables.day_tables import RowKey
 
-MIN_DAYS = 3
-"""Days of history that a median needs before it is called usual."""
-
 _NOT_JUDGED = Verdict(state=State.COMPLETE, headline="", findings=())
 
 
@@ -41,15 +38,15 @@ def facts(evidence: Evidence, top: int = 20) -> Facts:
 def history(evidence: Evidence) -> History:
     """The baseline days, and whether there are enough of them."""
     days, wanted = len(evidence.before), evidence.wanted_days
-    enough = days >= MIN_DAYS
+    enough = days >= content.MIN_DAYS
     if enough:
         text = f"Compared with the median of {'the' if days == wanted else f'{days} of the'} {wanted} days before"
         weeks = len(evidence.weekdays.days)
         text += f", and with the same weekday of the {weeks} weeks before." if weeks else "."
     elif days:
-        text = f"History is too short to compare: {count(days, 'day')} before, at least {MIN_DAYS} are needed."
+        text = f"History is too short to compare: {count(days, 'day')} before, at least {content.MIN_DAYS} are needed."
     else:
-        text = f"No day before is in the tables: nothing to compare with; at least {MIN_DAYS} days are needed."
+        text = f"No day before is in the tables: nothing to compare with; at least {content.MIN_DAYS} days are needed."
     return History(days=evidence.before, wanted=wanted, enough=enough, text=text)
 
 

@@ -197,7 +197,7 @@ MIN_RATE_RISE = 1.5
 """Minimum factor of a rise: by chance some of many log files are above all days before, most of them by little."""
 
 MIN_DAYS = 3
-"""Minimum baseline days of a median rate."""
+"""Minimum days of history before a median is called usual."""
 
 
 def errors(evidence: ev.Evidence, totals: model.Totals, top: int, *, enough: bool) -> model.Errors:

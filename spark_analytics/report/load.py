@@ -13,7 +13,7 @@ from spark_analytics.patterns.cluster import REST
 from spark_analytics.report import events
 from spark_analytics.report import inputs as ev
 from spark_analytics.report.completeness import account
-from spark_analytics.report.content import BAD_LEVELS
+from spark_analytics.report.content import BAD_LEVELS, MIN_DAYS, MIN_LINES
 from spark_analytics.tables.day_tables import DayTables, Row
 from spark_analytics.tables.schemas import LEVELS
 
@@ -33,9 +33,6 @@ MAX_KEYS = 1000
 """Maximum number of paths, clients and statuses of access logs, each."""
 
 HEAT_HOSTS = 25
-MIN_RATE_LINES, MIN_RATE_DAYS = 100, 3
-"""Minimum lines today and days before of a log file whose error rate is compared."""
-
 BACK_DAYS = 14
 """A pattern is back if it occurred before, but not within so many days."""
 
@@ -178,7 +175,7 @@ def _rate_chance(given: DayTables, before: Mapping[LogFile, list[float]]) -> ev.
     compared, above, by_chance = 0, 0, 0.0
     for row in given.rows.get("file_daily", ()):
         rates = before.get((row["host"], row["file"]), [])
-        if row["lines"] < MIN_RATE_LINES or len(rates) < MIN_RATE_DAYS or not (row["err"] or any(rates)):
+        if row["lines"] < MIN_LINES or len(rates) < MIN_DAYS or not (row["err"] or any(rates)):
             continue
         compared += 1
         above += row["err"] / row["lines"] > max(rates)

@@ -126,13 +126,13 @@ class _Loaded:
         return found
 
 
-_READ = ("runs", "host_daily", "pattern_daily", "auth_daily", "audit")
+_READ = ("host_daily", "pattern_daily", "auth_daily", "audit")
 
 
 def _loaded(tables: Tables, week: str) -> _Loaded:
     dates = days_of(week)
-    there = [date for date in dates if tables.has("runs", date)]
-    return _Loaded(dates, {name: {date: _read(tables, name, date) for date in there} for name in _READ})
+    runs = {date: rows for date in dates if tables.has("runs", date) and (rows := _read(tables, "runs", date))}
+    return _Loaded(dates, {"runs": runs} | {name: {date: _read(tables, name, date) for date in runs} for name in _READ})
 
 
 def _read(tables: Tables, name: str, date: str) -> Rows:

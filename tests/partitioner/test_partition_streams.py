@@ -9,11 +9,13 @@ import sysconfig
 import time
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from administering import on_server, publish
 
 from partitioner.arguments import moment_of
+from partitioner.streams import server_events
 from partitioner.streams.edit import assigned
 from partitioner.streams.server_events import line
 from shipper import codec
@@ -292,6 +294,27 @@ def test_what_happens_is_reported_as_it_happens(natsd, partition):
         "consumer collector of stream LOGS_0 was created",
         "consumer collector of stream LOGS_0 was deleted",
     ]
+
+
+def test_every_loss_of_a_server_that_came_back_is_a_first_one(natsd, partition, monkeypatch):
+    attempts: list[int] = []
+    listen = server_events._listen
+
+    async def listen_and_lose(*arguments):
+        lost = await listen(*arguments)
+        if len(attempts) < 2:
+            natsd.kill()
+        return lost
+
+    def restart(attempt: int) -> float:
+        attempts.append(attempt)
+        natsd.start()
+        return 0.0
+
+    monkeypatch.setattr(server_events, "_listen", listen_and_lose)
+    monkeypatch.setattr(server_events, "SESSION", SimpleNamespace(delay=restart))
+    code, _, err = partition("events", "--for", "3s")
+    assert (code, attempts, err.count("listening")) == (0, [1, 1], 3)
 
 
 def test_events_end_after_a_time_and_without_a_server_immediately(natsd, partition):

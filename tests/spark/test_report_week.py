@@ -11,7 +11,7 @@ from day_archives import Archive, table_of
 
 from shipper import layout
 from spark_analytics.report import week
-from spark_analytics.tables.store import Tables
+from spark_analytics.tables.store import SMALL, Tables
 
 BEFORE, MONDAY, TUESDAY = "2026-11-09", "2026-11-16", "2026-11-17"
 FAILED = b"Nov %d 05:00:00 web1 sshd[1]: Failed password for root from 192.0.2.7 port 22 ssh2\n"
@@ -72,6 +72,15 @@ def test_weeks_with_other_numbers_of_days_are_not_compared(out):
     total = compared.totals[0]
     assert total.before == sum(row["lines"] for row in table_of(out, "runs", BEFORE))
     assert week.change_of(total).endswith("%")
+
+
+def test_a_day_whose_table_of_runs_is_incomplete_is_left_out(out, tmp_path):
+    file = Tables(out).day("runs", TUESDAY) / SMALL
+    file.rename(tmp_path / SMALL)
+    try:
+        assert [day.date for day in week.week_facts(Tables(out), "2026-W47").days] == [MONDAY]
+    finally:
+        (tmp_path / SMALL).rename(file)
 
 
 def test_a_host_that_wrote_on_five_days_and_stopped_is_named():
