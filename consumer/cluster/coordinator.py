@@ -145,7 +145,7 @@ class Collector:
         """The state of the collector, as `fshipper status` shows it."""
         return {
             "collector": self._me.name,
-            "partitions": self._owned.status(),
+            "partitions": [owner.status() for owner in sorted(self._owned, key=lambda owner: owner.partition)],
             "stands_by": self._stands_by,
             "others": sorted(member.name for member in self._others),
             "doubled_bytes": self._usage().doubled_bytes,

@@ -306,10 +306,6 @@ class OwnedPartitions:
         while self._running:
             await asyncio.wait([task for _, task in self._running.values()])
 
-    def status(self) -> list[dict[str, Any]]:
-        """The state of each partition, as `fshipper status` shows it."""
-        return [owner.status() for owner in sorted(self, key=lambda owner: owner.partition)]
-
     async def idle(self) -> None:
         """Return when every partition's work is done, though some may be held still."""
         while self.failure is None and any(not owner.done.is_set() for owner in self):

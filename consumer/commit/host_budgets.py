@@ -4,6 +4,7 @@ The journal stores what a host spends in a UTC day, so a restart of the collecto
 that of the JetStream timestamp, which no host controls.
 """
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
@@ -40,8 +41,7 @@ class HostBudgets:
         """`holes`: host and missing bytes of each open hole. `spent`: what an account spent before this batch."""
         self._files = files
         self._holes = holes
-        self._spent_before = spent
-        self._before: dict[Account, int] = {}
+        self._spent_before = functools.cache(spent)
         self._admitted: set[str] = set()
         self._new_files: Counter[tuple[str, str]] = Counter()
         self._files_of: Counter[str] | None = None
@@ -122,10 +122,7 @@ class HostBudgets:
         return True, True
 
     def _spent(self, account: Account) -> int:
-        before = self._before.get(account)
-        if before is None:
-            before = self._before[account] = self._spent_before(account)
-        return before + self.spent[account]
+        return self._spent_before(account) + self.spent[account]
 
     def _count_holes(self) -> Counter[str]:
         if self._holes_of is None:

@@ -9,6 +9,7 @@ import contextlib
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -82,10 +83,13 @@ MIGRATIONS = {
 }
 """What makes a journal of a version one of the next."""
 SOURCE_COLUMNS = "host, id, file, origin, watermark, crc, ended, seen_ns"
-FILE_COLUMNS = (
-    "path, date, partition, host, file, length, first_seq, last_seq, first_ns, last_ns, duplicates, joins,"
-    " last_source, ends_open, sealing, filtered, edited, labels, opened, raw, lines, crc"
+FILE_VALUES = (
+    *("length", "first_seq", "last_seq", "first_ns", "last_ns", "duplicates", "joins", "last_source", "ends_open"),
+    *("sealing", "filtered", "edited", "opened", "raw", "lines", "crc"),
 )
+"""Columns of `files` that are fields of `OpenFile`."""
+FILE_COLUMNS = f"path, date, partition, host, file, labels, {', '.join(FILE_VALUES)}"
+_file_values = attrgetter(*FILE_VALUES)
 
 
 def source_row(known: ArchivedSource) -> tuple[object, ...]:
@@ -108,26 +112,16 @@ def to_known(row: tuple[Any, ...]) -> ArchivedSource:
 
 def file_row(file: OpenFile) -> tuple[object, ...]:
     """A row of `files`."""
-    key = file.key
-    return (
-        file.path, key.date, key.partition, key.host, _bytes(key.file), file.length, file.first_seq, file.last_seq,
-        file.first_ns, file.last_ns, file.duplicates, file.joins, file.last_source, file.ends_open, file.sealing,
-        file.filtered, file.edited, encode_labels(file.labels), file.opened, file.raw, file.lines, file.crc,
-    )  # fmt: skip
+    date, partition, host, name = file.key
+    return file.path, date, partition, host, _bytes(name), encode_labels(file.labels), *_file_values(file)
 
 
 def to_file(row: tuple[Any, ...]) -> OpenFile:
     """The file of a row."""
-    (
-        path, date, partition, host, file, length, first_seq, last_seq, first_ns, last_ns, dups, joins, last, ends, to,
-        filtered, edited, labels, opened, raw, lines, crc,
-    ) = row  # fmt: skip
-    return OpenFile(
-        path=path, key=FileKey(date, partition, host, _text(file)), length=length, first_seq=first_seq,
-        last_seq=last_seq, first_ns=first_ns, last_ns=last_ns, duplicates=dups, joins=joins, last_source=last,
-        ends_open=bool(ends), sealing=to, filtered=filtered, edited=edited, labels=decode_labels(labels),
-        opened=opened, raw=raw, lines=lines, crc=crc,
-    )  # fmt: skip
+    path, date, partition, host, name, labels, *values = row
+    named = dict(zip(FILE_VALUES, values, strict=True))
+    named["ends_open"] = bool(named["ends_open"])
+    return OpenFile(path=path, key=FileKey(date, partition, host, _text(name)), labels=decode_labels(labels), **named)
 
 
 def _bytes(text: str) -> bytes:

@@ -25,14 +25,12 @@ class Fence(Protocol):
 
         Raises Fenced: another collector has the partition. Transient: unknown at the moment; try again later.
         """
-        ...
 
     async def prove(self) -> None:
         """Return once it is confirmed that the right was still valid after the call.
 
         The next owner of the partition then sees everything that was committed before the call. Raises as `hold` does.
         """
-        ...
 
 
 class PartitionStore:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from consumer.commit.staged_batch import StagedBatch
@@ -29,13 +30,10 @@ class ControlRequests:
 
     async def listen(self, inbox: Inbox) -> None:
         """Answer requests until the session ends."""
+        await inbox.listen(control_up(">"), partial(self._answer, inbox))
 
-        async def heard(subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
-            return await self._answer(inbox, subject.removeprefix(control_up("")), message)
-
-        await inbox.listen(control_up(">"), heard)
-
-    async def _answer(self, inbox: Inbox, host: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    async def _answer(self, inbox: Inbox, subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        host = subject.removeprefix(control_up(""))
         match request_from_json(message):
             case ReceiptsRequest(self._options.partition) as request:
                 if self.limit.allows(host, request):

@@ -57,14 +57,11 @@ def runs(segments: Sequence[Segment], taken: Set[int], *, below: int, most: int)
             run = []
         if small:
             run.append(segment)
-    cut = [_fitting(each, taken) for each in (*found, run)]
-    return [each for each in cut if len(each) >= _FEWEST]
-
-
-def _fitting(run: list[Segment], taken: Set[int]) -> list[Segment]:
-    while run and number_of(run[-1]) + 1 in taken:
-        run = run[:-1]
-    return run
+    found.append(run)
+    for each in found:
+        while each and number_of(each[-1]) + 1 in taken:
+            each.pop()
+    return [each for each in found if len(each) >= _FEWEST]
 
 
 def continues(earlier: Segment, later: Segment) -> bool:
