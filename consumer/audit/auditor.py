@@ -182,8 +182,8 @@ class Audit:
 
     def _count(self, looked: DayInventory, checked: dict[str, Checked]) -> None:
         self._result.findings += looked.findings
-        for path, entry in sorted(looked.entries.items(), key=lambda item: _order(item[1])):
-            each, row = checked[path], self._rows[entry.place]
+        for entry in sorted(looked.entries.values(), key=_order):
+            each, row = checked[entry.path], self._rows[entry.place]
             found = list(findings_of(each))
             row.count(each)
             row.lose(sum(each.octets for each in found if each.kind is Kind.GAP))

@@ -68,7 +68,11 @@ class JournalSnapshots:
         self.findings: list[Finding] = []
         try:
             self._copies.mkdir(mode=0o700)
-            self._read_all(directory)
+            for where, path in _newest(directory).items():
+                try:
+                    self._read(where, path)
+                except FileNotFoundError:  # another collector took the partition over just now: there is a newer one
+                    self._read(where, _newest(directory).get(where, path))
         except BaseException:
             self.__exit__()
             raise
@@ -114,13 +118,6 @@ class JournalSnapshots:
         """The sources that two producers continued, with the ids of the forks."""
         for place in self.places.values():
             yield from place.forks.items()
-
-    def _read_all(self, directory: Path) -> None:
-        for where, path in _newest(directory).items():
-            try:
-                self._read(where, path)
-            except FileNotFoundError:  # another collector took the partition over just now: there is a newer one
-                self._read(where, _newest(directory).get(where, path))
 
     def _read(self, where: JournalLocation, path: Path) -> None:
         copy = self._copies / path.name

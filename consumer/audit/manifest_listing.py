@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from consumer.audit.expected_file import ExpectedFile, of_segment
-from consumer.audit.finding import Finding, Kind, Weight
+from consumer.audit.finding import Finding, Kind
 from shipper import layout, manifest
 from shipper.manifest import Damage, Segment
 
@@ -109,9 +109,7 @@ def _essence(segment: Segment) -> Segment:
 
 def _damage(date: str, path: str, text: str, entry: ExpectedFile | None = None) -> Finding:
     host, file = (entry.key.host, entry.key.file) if entry else ("", "")
-    return Finding(
-        kind=Kind.BAD_MANIFEST, weight=Weight.DAMAGE, date=date, path=path, text=text, host=host, file=file, hint=_MEND
-    )
+    return Finding(kind=Kind.BAD_MANIFEST, date=date, path=path, text=text, host=host, file=file, hint=_MEND)
 
 
 def _days_in(directory: Path) -> set[str]:

@@ -77,9 +77,8 @@ class SearchSettings(NamedTuple):
     def arguments(self, found: SearchCommand) -> list[str]:
         """Of the command that the page shows; the process has `FOR_PROGRAMS` as well."""
         verb, *rest = found.arguments
-        own = [f"--archive={self.archive}"] if self.archive else []
-        own += [f"--config={self.config}"] if self.config else []
-        return [verb, *own, *rest]
+        config = [f"--config={self.config}"] if self.config else []
+        return [verb, f"--archive={self.archive}", *config, *rest]
 
 
 class BrowseServer:
