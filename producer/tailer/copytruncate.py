@@ -118,24 +118,39 @@ class Copies:
         if seen.key in self._finder.claims:
             return self._finder.claims[seen.key]
         names = originals(seen.path)
-        beside = {each.key for name in names for each in scanner.Listing().rotations(name)}
-        claimed = {source for key, source in self._finder.claims.items() if key in beside}
+        siblings = {each.key: each for name in names for each in scanner.Listing().rotations(name)}
+        claimed = {source for key, source in self._finder.claims.items() if key in siblings}
         likely = [
             source
             for source in list(self._table.acks.known.values())
             if not names.isdisjoint(source.names) and source.mark.head_length and source.id not in claimed
-            if source.key not in beside
-            or source.key == seen.key
-            or source.mtime_ns // SECOND_NS == seen.mtime_ns // SECOND_NS
         ]
         head = self._finder.head_of(seen.path, seen) if likely else None
-        likely = [source for source in likely if head is not None and source.mark.is_head_of(head)]
+        likely = [
+            source
+            for source in likely
+            if head is not None and source.mark.is_head_of(head)
+            if source.key == seen.key
+            or source.mtime_ns // SECOND_NS == seen.mtime_ns // SECOND_NS
+            or not self._is_still_in(siblings.get(source.key), source)
+        ]
         # compressing keeps the time of the last change, some tools to the nanosecond
         same_time = (each for each in likely if each.mtime_ns == seen.mtime_ns and each.mtime_ns % SECOND_NS)
         found = next(same_time, None) or self._holder(seen, likely)
         if found is not None:
             self._finder.claims[seen.key] = found.id
         return found.id if found is not None else None
+
+    def _is_still_in(self, sibling: Seen | None, source: Source) -> bool:
+        """Whether the file at the inode of `source` has its content; a newer rotation may have got the inode number."""
+        if sibling is None:
+            return False
+        if decompress.suffix_of(sibling.path):
+            head = self._finder.head_of(sibling.path, sibling)
+            return head is None or source.mark.is_head_of(head)
+        descriptor = self._finder.opened(sibling.path, sibling)
+        with close_on_exit(descriptor):
+            return source.mark.agrees(descriptor)
 
     def _holder(self, seen: Seen, sources: list[Source]) -> Source | None:
         """The first of `sources` whose content a compressed file holds, up to the source's offset."""

@@ -40,6 +40,28 @@ def test_compressed_generations_that_were_missed_are_read_oldest_first(
     assert host.archive.dropped == 0
 
 
+@pytest.mark.parametrize("younger", ["app.log.2.gz", "app.log.2"])
+def test_a_rest_is_found_in_a_younger_compressed_file_although_another_generation_has_its_inode(
+    younger: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "app.log"
+    host = half_read(tmp_path, lines(b"a"))
+
+    def rotate_twice() -> None:
+        (tmp_path / "app.log.3.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.write_bytes(gzip.compress(lines(b"b")) if younger.endswith(".gz") else lines(b"b"))
+        path.rename(tmp_path / younger)
+        path.write_bytes(lines(b"c"))
+        at = path.stat().st_mtime_ns
+        for name, seconds in (("app.log.3.gz", 5), (younger, 6), ("app.log", 7)):
+            os.utime(tmp_path / name, ns=(at, at + seconds * 10**9))
+
+    host.restart(while_down=rotate_twice)
+    settled(host)
+    assert host.archive.text(path) == b"".join(map(lines, (b"a", b"b", b"c")))
+    assert host.archive.dropped == 0
+
+
 def test_what_came_into_an_empty_file_and_is_compressed_is_read_though_the_inode_number_is_the_same(
     tmp_path: Path,
 ) -> None:
