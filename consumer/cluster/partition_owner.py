@@ -16,7 +16,8 @@ from typing import Any
 
 from consumer.archive import ArchiveLocation, check_journal, note_journal
 from consumer.cluster.epochs import Takeover, begin_epoch, find_takeover, sweep
-from consumer.cluster.membership import Claim, Lease, Member, Membership, clock, forked_text
+from consumer.cluster.lease import Lease
+from consumer.cluster.membership import Claim, Member, Membership, clock, forked_text
 from consumer.commit.journal import Journal
 from consumer.commit.other_partitions import ArchiveSources, OtherPartitions
 from consumer.commit.sink import Sink
