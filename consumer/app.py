@@ -87,10 +87,10 @@ class _CollectorRun:
     stop: Stop
     has_worked: bool  #: in an earlier run, so that it waits for a server without limit
 
-    def patience(self, company: SessionGroup | None = None) -> Patience:
-        """How long to wait for a server; the workers of one collector share `company`."""
+    def patience(self, group: SessionGroup | None = None) -> Patience:
+        """How long to wait for a server; the workers of one collector share `group`."""
         if self.until is Until.STOPPED:
-            return Patience(at_start=inf if self.has_worked else 10.0, later=inf, company=company)
+            return Patience(at_start=inf if self.has_worked else 10.0, later=inf, group=group)
         return Patience(at_start=5.0, later=60.0)
 
     def options(self, partition: int, hole_patience: float) -> PartitionOptions:
@@ -156,7 +156,7 @@ async def _run_once(plan: Plan[Layout], until: Until, stop: Stop, *, has_worked:
                 else:
                     began = time.monotonic()
                     await collector.drain(lambda: background.close_days(collector))
-                    if not stop.asked:
+                    if not stop.requested:
                         done, seconds = collector.archived, time.monotonic() - began
                         hosts = len({host for host, _ in done.files})
                         counts = {"host": hosts, "file": len(done.files), "line": done.lines, "byte": done.bytes}
@@ -172,7 +172,7 @@ async def _membership(run: _CollectorRun) -> Membership:
     """
     open_bucket: Callable[[], Awaitable[Bucket]] = partial(JetStreamBucket.open, run.settings.nats, name=run.name)
     retry = SessionRetry("collector", run.patience(), nap=run.stop.nap)
-    while not run.stop.asked:
+    while not run.stop.requested:
         async with retry.attempt():
             try:
                 bucket = await open_bucket()
@@ -198,14 +198,14 @@ def _collector(
     run: _CollectorRun, membership: Membership, lock: str, sealer: Sealer, usage: Callable[[], ArchiveUsage]
 ) -> Collector:
     """The collector, which has no partition yet."""
-    chosen, company, lost = run.settings.collector, SessionGroup(), ConsumerRecovery()
+    chosen, group, lost = run.settings.collector, SessionGroup(), ConsumerRecovery()
     discovery = PartitionDiscovery(run.settings, run.place.layout, membership.is_unused)
 
     def worker(store: PartitionStore, partition: int, hole_patience: float, stop: Stop, pulse: Pulse) -> Worker:
         options, nats = run.options(partition, hole_patience), run.settings.nats
         about = {"stream": options.stream, "consumer": COLLECTOR, "name": run.name}
         open_inbox = partial(JetStreamInbox.open, nats, **about, batch_bytes=options.batch_bytes, lost=lost)
-        sessions = SessionLoop(options, open_inbox, stop, run.patience(company), pulse)
+        sessions = SessionLoop(options, open_inbox, stop, run.patience(group), pulse)
         return make_worker(options, store, sealer, sessions)
 
     parts = WorkerParts(

@@ -83,7 +83,7 @@ class BackgroundTasks:
         try:
             while True:
                 try:
-                    await asyncio.to_thread(self.duplicates.count, lambda: not (ending.is_set() or self.stop.asked))
+                    await asyncio.to_thread(self.duplicates.count, lambda: not (ending.is_set() or self.stop.requested))
                 except OSError as error:
                     events.days_failed(error=str(error))
                 await asyncio.sleep(self.duplicates.rest)
@@ -101,7 +101,7 @@ class BackgroundTasks:
                 async with connection:
                     lost = asyncio.Event()
                     connection.on_lost(lost.set)
-                    await connection.listen(control_up(">"), retired.heard)
+                    await connection.listen(control_up(">"), retired.answer)
                     await lost.wait()
             await asyncio.sleep(CONNECT_AGAIN_SECONDS)
 
@@ -125,7 +125,7 @@ class RetiredPartitions:
         self._is_retired = is_retired
         self._limit = RequestLimit(None)
 
-    async def heard(self, subject: str, question: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    async def answer(self, subject: str, question: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The last receipts of the host that requests them; None: the message is no request for a retired partition."""
         request = request_from_json(question)
         if not isinstance(request, ReceiptsRequest) or not self._is_retired(request.partition):

@@ -66,10 +66,10 @@ class Worker:
         """
         try:
             await self._sessions.run(self._session)
-            if self._options.until is Until.SEALED and not self._stop.asked:
+            if self._options.until is Until.SEALED and not self._stop.requested:
                 await self._maintenance.sealing.seal_all()
         except Fenced:
-            self._stop.ask()  # so that no further segment is begun
+            self._stop.request()  # so that no further segment is begun
             raise
         finally:
             await self._maintenance.end()
@@ -85,7 +85,7 @@ class Worker:
         await inbox.begin(await first_to_read(inbox, self._store, self._options.partition))
         await self._maintenance.requests.listen(inbox)
         self._sessions.established()
-        while not self._stop.asked:
+        while not self._stop.requested:
             self._sessions.pulse.turn(rest=self._take_seconds)
             batch, is_read = await inbox.take(self._options.batch_bytes, self._take_seconds), False
             if batch:
@@ -105,7 +105,7 @@ class Worker:
         for part in _parts(batch, TEXT_A_PAYLOAD * self._options.batch_bytes):
             staged = await self._commit(inbox, part)
             await self._maintenance.committed(staged)
-            if self._stop.asked:
+            if self._stop.requested:
                 return  # the rest is delivered again
 
     async def _commit(self, inbox: Inbox, batch: list[Delivery]) -> StagedBatch:

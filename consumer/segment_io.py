@@ -199,7 +199,7 @@ def texts(stored: Reader, codec: str) -> Iterator[bytes]:
             yield text
 
 
-def look_through(path: Path, codec: str, copy: Writer | None = None) -> tuple[ByteCounter, CountingReader]:
+def count_content(path: Path, codec: str, copy: Writer | None = None) -> tuple[ByteCounter, CountingReader]:
     """The text in a segment, and its bytes on disk. Raises OSError, and those of BROKEN."""
     counted = ByteCounter()
     with path.open("rb") as stored:

@@ -63,7 +63,7 @@ def server(
     program = nats_server()
     directory = prepared(store or default_store())
     chosen = free_port(host, port)
-    room = room_for_streams(directory)
+    room = space_for_streams(directory)
     config = write_configuration(directory, host, chosen, room, sync)
     address = f"[{host}]" if ":" in host else host
     say(f"NATS server on nats://{address}:{chosen}")
@@ -130,7 +130,7 @@ def free_port(host: str, port: int) -> int:
         ) from None
 
 
-def room_for_streams(store: Path) -> int:
+def space_for_streams(store: Path) -> int:
     """Bytes that the streams may take in all: a part of what is free, with what they take already."""
     taken = 0
     for folder, _, names in os.walk(store):

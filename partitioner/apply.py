@@ -57,7 +57,7 @@ async def _fresh_plan(
     admin: Admin, settings: Settings, desired: Sequence[DesiredStream], allowed: AllowedChanges
 ) -> list[Action]:
     subject = settings.logs.subject
-    actions = planned(desired, await look(admin, desired, subject=subject), subject=subject, allowed=allowed)
+    actions = planned(desired, await read_state(admin, desired, subject=subject), subject=subject, allowed=allowed)
     found = await agreement(admin, subject)
     hosted = {each.partition for each in desired if each.partition is not None and origin_of(each.stream) is None}
     if found.map is None and hosted and hosted == set(range(len(hosted))):  # the first map: partitions 0 to N-1
@@ -69,7 +69,7 @@ async def _fresh_plan(
 ATTEMPTS = 10  # some 15 seconds: nodes of a new cluster count as away until each has announced itself
 
 
-async def look(admin: Admin, wanted: Sequence[DesiredStream], *, subject: str) -> dict[str, ActualStream]:
+async def read_state(admin: Admin, wanted: Sequence[DesiredStream], *, subject: str) -> dict[str, ActualStream]:
     """Every stream by name, with those of its consumers that are wanted, the collector's among them."""
     named = {each.name: [str(config["durable_name"]) for config in each.consumers] for each in wanted}
     found: dict[str, ActualStream] = {}
@@ -105,7 +105,7 @@ async def carry_out(admin: Admin, actions: Sequence[Action]) -> None:
     for action in actions:
         if action.changing:
             do = functools.partial(_do, admin, action)
-            await until_done(do, policy=PLACE, stop=stop, attempts=ATTEMPTS, behind=NodeAway)
+            await until_done(do, policy=PLACE, stop=stop, attempts=ATTEMPTS, retry_on=NodeAway)
             sys.stdout.write(display.done_line(action) + "\n")
             sys.stdout.flush()
 

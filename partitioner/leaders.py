@@ -84,7 +84,7 @@ def _way(
     return []
 
 
-LOOK_SECONDS = 0.2
+POLL_SECONDS = 0.2
 MOVE_SECONDS = 15.0
 """For a new leader; an election takes some."""
 
@@ -102,7 +102,7 @@ class ClusterLeaders(NamedTuple):
         return [*moves(self.streams, self.nodes), *moves(self.consumers, self.nodes)]
 
 
-async def look(admin: Admin) -> ClusterLeaders:
+async def read_state(admin: Admin) -> ClusterLeaders:
     """Who leads what now. Raises Fatal: the server is not part of a cluster."""
     streams, consumers = [], []
     for info in await admin.streams():
@@ -115,16 +115,16 @@ async def look(admin: Admin) -> ClusterLeaders:
     return ClusterLeaders(tuple(sorted(nodes)), tuple(streams), tuple(consumers))
 
 
-async def _hand_over(admin: Admin, move: LeaderTransfer) -> None:
+async def _transfer(admin: Admin, move: LeaderTransfer) -> None:
     """Transfer one leadership. Raises SessionLost: the node did not become the leader in time."""
     waited = 0.0
     while await _leader(admin, move.led) != move.to:
-        if waited % 3 < LOOK_SECONDS:  # requested again: the server drops a step-down during an election
+        if waited % 3 < POLL_SECONDS:  # requested again: the server drops a step-down during an election
             await admin.step_down(move.led.stream, move.led.consumer, preferred=move.to)
         if waited >= MOVE_SECONDS:
             raise SessionLost(f"{move.to} did not become the leader of {move.led.title} in {MOVE_SECONDS:.0f} s")
-        await asyncio.sleep(LOOK_SECONDS)
-        waited += LOOK_SECONDS
+        await asyncio.sleep(POLL_SECONDS)
+        waited += POLL_SECONDS
 
 
 async def _leader(admin: Admin, led: RaftGroup) -> str:
@@ -143,15 +143,15 @@ def balance(options: BalanceOptions) -> None:
     """Spread the leaders, and print each transfer. If it is interrupted, run it again."""
 
     async def work(admin: Admin) -> tuple[ClusterLeaders, list[LeaderTransfer]]:
-        found = await look(admin)
+        found = await read_state(admin)
         planned = found.moves
         for move in planned:
             if not options.dry_run:
-                await _hand_over(admin, move)
+                await _transfer(admin, move)
             if not options.as_json:
                 sys.stdout.write(f"{move.led.title}: {move.led.leader} -> {move.to}\n")
                 sys.stdout.flush()
-        return found if options.dry_run else await look(admin), planned
+        return found if options.dry_run else await read_state(admin), planned
 
     found, moved = with_admin(settings_of(options), work)
     streams, consumers = counts(found.streams, found.nodes), counts(found.consumers, found.nodes)

@@ -60,7 +60,7 @@ class StreamProvisioner:
         self._limits = limits
         self._one_at_a_time = asyncio.Lock()
 
-    async def heard(self, subject: str, question: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    async def answer(self, subject: str, question: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Handle the request of a host for the stream of its partition; None: the message is another request."""
         request = request_from_json(question)
         if not isinstance(request, StreamRequest):
@@ -99,7 +99,7 @@ async def serve(
     pulse = pulse or Pulse("the requests")
     patience = Patience(at_start=start_seconds, later=math.inf)
     retry = SessionRetry("partitioner", patience, nap=stop.nap)
-    while not stop.asked:
+    while not stop.requested:
         pulse.turn(rest=settings.nats.connect_timeout)
         async with retry.attempt():
             await _one_session(settings, limits, stop, pulse, patience)
@@ -110,16 +110,16 @@ async def _one_session(settings: Settings, limits: StreamLimits, stop: Stop, pul
         lost = asyncio.Event()
         connection.on_lost(lost.set)
         serving = StreamProvisioner(ClusterState(connection, settings.logs.subject), limits)
-        await connection.listen(control_up(">"), serving.heard)
+        await connection.listen(control_up(">"), serving.answer)
         events.session_begun(program="partitioner", subject=control_up(">"))
         patience.served()
         notify("READY=1")
-        while connection.open and not stop.asked:
+        while connection.open and not stop.requested:
             pulse.turn(rest=TURN_SECONDS)
             await first_of(lost.wait(), stop.wait(), asyncio.sleep(TURN_SECONDS))
 
 
-async def beside_a_collector(settings: Settings, stop: Stop) -> None:
+async def serve_in_collector(settings: Settings, stop: Stop) -> None:
     """Serve inside another program with its settings; that program finds it by its entry point, without an import."""
     limits = StreamLimits(
         max_streams=MAX_STREAMS, partitions=settings.logs.partitions, template=shipped_template(), sizing=Sizing()

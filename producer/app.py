@@ -198,7 +198,7 @@ async def _run(
     task = _task(settings, host, watched, once=once, new=new)
     plan = Plan(settings, replace(task, following=with_spools(task.following, inputs.names)))
     stop = Stop()
-    stop.on_ask(inputs.stop)  # first: what was read until then is shipped before the end
+    stop.on_request(inputs.stop)  # first: what was read until then is shipped before the end
     unlisted = named(settings.producer)  # standard input and FIFOs: the program keeps those that it started with
     actions = ReloadActions(
         fixed=FIXED,

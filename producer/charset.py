@@ -77,7 +77,7 @@ def _whole_utf_8(data: bytes) -> int:
     return len(data)
 
 
-LOOK_BACK_BYTES = 16 * 1024 * 1024
+MAX_SEARCH_BYTES = 16 * 1024 * 1024
 """Maximum distance, in bytes, at which the start of a line is searched before an offset."""
 CHUNK_BYTES = 64 * 1024
 
@@ -85,9 +85,9 @@ CHUNK_BYTES = 64 * 1024
 def lead_before(descriptor: int, offset: int, charset: Charset, *, most: int) -> bytes:
     """The first bytes, at most `most`, of the line that `offset` is in the middle of; b"": it is at a line's start.
 
-    A line that starts further back than `LOOK_BACK_BYTES` counts from there. Raises OSError: unknown.
+    A line that starts further back than `MAX_SEARCH_BYTES` counts from there. Raises OSError: unknown.
     """
-    begin, start = offset, max(0, offset - LOOK_BACK_BYTES)
+    begin, start = offset, max(0, offset - MAX_SEARCH_BYTES)
     while begin > start:
         chunk = max(start, begin - CHUNK_BYTES)
         data = os.pread(descriptor, begin - chunk + UNIT_BYTES - 1, chunk)[: offset - chunk]  # a newline may be halved

@@ -21,7 +21,7 @@ from producer.session.host_name_guard import HostNameGuard
 from producer.tailer.file_reader import FileReader, ReadOutcome
 from producer.transform.time_budget import HeldBack
 from shipper import events
-from shipper.heartbeat import MAX_FILES, FileBehind, Heartbeat, encode
+from shipper.heartbeat import MAX_FILES, Heartbeat, LaggingFile, encode
 from shipper.ports import Publisher
 from shipper.subjects import beat_subject
 
@@ -42,7 +42,7 @@ class Backlog:
     octets: int = 0
     age: float = 0.0  #: seconds since the oldest of these bytes was found
     files: int = 0  #: that have such bytes
-    worst: tuple[FileBehind, ...] = ()
+    worst: tuple[LaggingFile, ...] = ()
 
 
 class BacklogMeter:
@@ -77,7 +77,7 @@ class BacklogMeter:
         for unacknowledged, id_, file in heapq.nlargest(MAX_FILES, behind):
             since = self._since[id_]
             age, still = round(now - since.seen_at, 3), round(now - since.still_since, 3)
-            worst.append(FileBehind(file=file, offset=since.offset, behind=unacknowledged, age=age, still=still))
+            worst.append(LaggingFile(file=file, offset=since.offset, behind=unacknowledged, age=age, still=still))
         return Backlog(octets, now - oldest, len(behind), tuple(worst))
 
     def _aged(self, before: _Since | None, size: int, offset: int, now: float) -> _Since:

@@ -287,7 +287,7 @@ class Migration(Periodic):
         """
         place, marked_at = self.place, -math.inf
         while True:
-            asked = asked_for(acks.known.values())
+            asked = sources_to_request(acks.known.values())
             told = await receipts.ask(publisher, self._task.host, place.partition, asked, leaving=place.leaving)
             if told is not None and (told.is_retired or told.left >= place.leaving):
                 return told, set(asked)
@@ -325,7 +325,7 @@ NAMELESS = "_"
 """Identity of an archive that did not report one."""
 
 
-def asked_for(known: Iterable[Source]) -> list[str]:
+def sources_to_request(known: Iterable[Source]) -> list[str]:
     """The sources for which the collector must report its watermark: an older process may have sent more."""
     return [each.id for each in known if not each.ended_at or each.archived < each.offset]
 

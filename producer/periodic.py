@@ -63,7 +63,7 @@ class Scheduler:
     @property
     def is_stopping(self) -> bool:
         """Whether the program was requested to stop."""
-        return self._stop.asked
+        return self._stop.requested
 
     @property
     def next_at(self) -> float:
@@ -78,7 +78,7 @@ class Scheduler:
 
     def start(self) -> None:
         """Start all tasks."""
-        self._stop.on_ask(self._wake.rouse)
+        self._stop.on_request(self._wake.rouse)
         for task in self._tasks:
             task.start()
 
@@ -116,7 +116,7 @@ class Scheduler:
         working = asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait({working}, timeout=self._poll))[0]:
-                if self._stop.asked:
+                if self._stop.requested:
                     raise SessionLost(f"a stop was requested before {before}")
                 await self.run_while_waiting()
         finally:
@@ -139,7 +139,7 @@ class Scheduler:
     async def pause(self, seconds: float, session: Publisher | None = None) -> None:
         """Wait `seconds`, or until a stop is requested; tasks run meanwhile."""
         until = self._clock() + seconds
-        while (left := until - self._clock()) > 0 and not self._stop.asked:
+        while (left := until - self._clock()) > 0 and not self._stop.requested:
             await self._stop.nap(self._nap(left))
             await self.run_while_waiting(session)
 

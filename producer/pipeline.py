@@ -172,21 +172,21 @@ class Pipeline:
             await asyncio.wait({working}, timeout=2 * GRACE_SECONDS)  # bounded: nats-py may swallow a cancellation
         if working.done() and not working.cancelled():
             working.result()
-        unread = self.delivery.tailer.unread if self._task.following.once and not self._stop.asked else []
+        unread = self.delivery.tailer.unread if self._task.following.once and not self._stop.requested else []
         if unread:
             raise Fatal(f"not everything could be read: {', '.join(unread[:10])}", hint="see the errors above")
 
     async def _deadline(self) -> None:
         await self._stop.wait()
-        await asyncio.sleep(max(0.0, self._task.drain_within + GRACE_SECONDS - self._stop.asked_for))
+        await asyncio.sleep(max(0.0, self._task.drain_within + GRACE_SECONDS - self._stop.seconds_since_request))
 
     @property
     def _is_done(self) -> bool:
         """Whether the work ends now."""
         delivery = self.delivery
         is_settled = not len(delivery.window)
-        if self._stop.asked:
-            return (is_settled and not self._is_emptying) or self._stop.asked_for > self._task.drain_within
+        if self._stop.requested:
+            return (is_settled and not self._is_emptying) or self._stop.seconds_since_request > self._task.drain_within
         ends = self._task.following.once or self._inputs.end_the_program
         return ends and is_settled and delivery.tailer.idle and self._inputs.is_over(delivery.progress)
 
@@ -242,10 +242,10 @@ class Pipeline:
                 await self.delivery.send_again(session, at_once, self._scheduler.run_while_waiting)
                 return await self._ship(session)
             except StreamFull as full:
-                await self._wait_for_room(session, full)
+                await self._wait_for_space(session, full)
                 at_once = ONE_AT_FIRST
 
-    async def _wait_for_room(self, session: Publisher, full: StreamFull) -> None:
+    async def _wait_for_space(self, session: Publisher, full: StreamFull) -> None:
         """Wait in the session until what is in flight may be sent again.
 
         The collector's requests are answered meanwhile: if it waits for missing bytes, it frees the stream only after
@@ -302,16 +302,16 @@ class Pipeline:
     def _may_read(self) -> bool:
         """Whether more is read: until a stop is requested, and then what the inputs left in their spools."""
         delivery = self.delivery
-        if delivery.must_resend or self._sessions.migration.is_time_to_leave or not delivery.window.room:
+        if delivery.must_resend or self._sessions.migration.is_time_to_leave or not delivery.window.has_capacity:
             return False
-        return self._batcher.limit.budget(1) > 0 and (not self._stop.asked or self._is_emptying)
+        return self._batcher.limit.budget(1) > 0 and (not self._stop.requested or self._is_emptying)
 
     async def _rest(self) -> None:
         """Sleep until there is news, a task or an ack is due, the rate limit allows to read, or the drain ends."""
         delivery, until = self.delivery, self.delivery.late_at
         if self._scheduler.is_stopping:
             until = min(until, time.monotonic() + MAX_SLEEP_DRAINING_SECONDS)
-        elif delivery.window.room and not delivery.tailer.idle:
+        elif delivery.window.has_capacity and not delivery.tailer.idle:
             until = min(until, self._batcher.limit.ready_at)
         await self._scheduler.sleep(until, is_idle=delivery.tailer.idle)
 
@@ -379,7 +379,9 @@ class DeletionTask(Periodic):
     async def run(self, session: Publisher | None) -> None:
         """Delete what is due."""
         delivery = self._delivery
-        files = [] if session is None or self._stop.asked else self._removal.due(session, delivery.tailer.ended_files)
+        files = (
+            [] if session is None or self._stop.requested else self._removal.due(session, delivery.tailer.ended_files)
+        )
         if files:
             await delivery.save()
             if not delivery.tailer.acks.has_unsaved:
@@ -448,6 +450,6 @@ def pipeline_of(
     handshake = Handshake(checkpoints, delivery, recovery, migration, check.doubt)
     control = ControlHandler(task, delivery, migration.answer, check.unproven)
     sessions = SessionFactory(connect, delivery, scheduler, heartbeats, migration, handshake, control)
-    stop.on_ask(task.edits.budget.end_soon)
+    stop.on_request(task.edits.budget.end_soon)
     inputs.hint_to(wake.hint)
     return Pipeline(task, delivery, batcher, sessions, scheduler, stop, inputs)

@@ -20,14 +20,14 @@ MAX_FILES = 10
 MAX_NAME = 240
 """Maximum characters of a file name and of an error text; of a longer one the end is kept."""
 
-ROOM_BYTES = 32 * 1024 * 1024
+STREAM_MAX_BYTES = 32 * 1024 * 1024
 """Maximum bytes of the stream, which the server reserves: enough for 10,000 hosts that each have a backlog."""
 KEEP_NS = 30 * 86400 * 10**9
 """How long a silent host stays known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileBehind:
+class LaggingFile:
     """A file with bytes that are not acknowledged."""
 
     file: str
@@ -65,7 +65,7 @@ class Heartbeat:
     state: str = ""  #: the state directory
     pid: int = 0
     other: str = ""  #: another live producer under this name, as this one saw it; empty: none was seen lately
-    worst: tuple[FileBehind, ...] = ()
+    worst: tuple[LaggingFile, ...] = ()
 
     @property
     def sender(self) -> str:
@@ -85,7 +85,7 @@ def dead_after(every: float) -> float:
     return max(DEAD_SECONDS, DEAD_BEATS * every)
 
 
-_SAID_IF_ANY = frozenset({"refused", "instance", "kernel", "run", "machine", "state", "pid", "other"})
+_SENT_IF_SET = frozenset({"refused", "instance", "kernel", "run", "machine", "state", "pid", "other"})
 _MAX_CHARACTERS = {"version": 40, "instance": 32, "kernel": 32, "run": 32}
 """Of texts that are shorter than `MAX_NAME`."""
 _K = TypeVar("_K")
@@ -104,7 +104,7 @@ def beats_config(prefix: str, *, replicas: int = 1) -> dict[str, Any]:
         "discard": "old",
         "max_msgs_per_subject": 1,
         "max_msg_size": MAX_BYTES,
-        "max_bytes": ROOM_BYTES,
+        "max_bytes": STREAM_MAX_BYTES,
         "max_age": KEEP_NS,
         "num_replicas": replicas,
         "allow_direct": True,
@@ -123,7 +123,7 @@ def encode(beat: Heartbeat) -> bytes:
     """`beat` as it travels, at most `MAX_BYTES`."""
     known = {"v": VERSION, **asdict(beat)}
     known |= {name: _short(known[name]) for name in ("trouble", "machine", "state", "other")}
-    sent = {name: value for name, value in known.items() if name not in _SAID_IF_ANY or value}
+    sent = {name: value for name, value in known.items() if name not in _SENT_IF_SET or value}
     sent["worst"] = [{**each, "file": _short(each["file"])} for each in sent["worst"][:MAX_FILES]]
     while len(content := json.dumps(_rounded(sent), separators=(",", ":")).encode()) > MAX_BYTES:
         sent["worst"].pop()  # names of which each character takes twelve bytes
@@ -168,7 +168,7 @@ def _value(name: str, kind: Any, value: Any) -> Any:
         return value is True
     if kind is str:
         return _short(str(value), _MAX_CHARACTERS.get(name, MAX_NAME))
-    return tuple(_bounded(FileBehind, each) for each in value[:MAX_FILES])
+    return tuple(_bounded(LaggingFile, each) for each in value[:MAX_FILES])
 
 
 def _count(value: Any) -> int:

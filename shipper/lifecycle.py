@@ -23,35 +23,35 @@ NOTIFY_SECONDS = 0.2
 class Stop:
     """The one way to request that a program stops, and the one place where it sleeps.
 
-    Owned by the event loop; `ask` may be called from signal handlers of that loop.
+    Owned by the event loop; `request` may be called from signal handlers of that loop.
     """
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
-        self._asked_at = 0.0
-        self._told: list[Callable[[], None]] = []
+        self._requested_at = 0.0
+        self._callbacks: list[Callable[[], None]] = []
 
     @property
-    def asked(self) -> bool:
+    def requested(self) -> bool:
         """Whether a stop was requested."""
         return self._event.is_set()
 
-    def ask(self) -> None:
+    def request(self) -> None:
         """Request a stop; a second request changes nothing."""
-        if not self.asked:
-            self._asked_at = time.monotonic()
+        if not self.requested:
+            self._requested_at = time.monotonic()
             self._event.set()
-            for tell in self._told:
-                tell()
+            for callback in self._callbacks:
+                callback()
 
-    def on_ask(self, tell: Callable[[], None]) -> None:
-        """Call `tell` when a stop is requested, to end another kind of sleep."""
-        self._told.append(tell)
+    def on_request(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when a stop is requested, to end another kind of sleep."""
+        self._callbacks.append(callback)
 
     @property
-    def asked_for(self) -> float:
+    def seconds_since_request(self) -> float:
         """Seconds since the stop was requested; 0: it was not."""
-        return time.monotonic() - self._asked_at if self.asked else 0.0
+        return time.monotonic() - self._requested_at if self.requested else 0.0
 
     async def wait(self) -> None:
         """Return when a stop is requested."""
@@ -67,15 +67,15 @@ class Stop:
 def stop_on_signals(stop: Stop, *, reload: Callable[[], None] | None = None) -> None:
     """SIGTERM and SIGINT request a stop, a second one ends the process immediately, SIGHUP calls `reload`."""
 
-    def asked() -> None:
-        if stop.asked:
+    def on_signal() -> None:
+        if stop.requested:
             os._exit(EXIT_FORCED)  # the promise holds through kill -9, so it holds here too
         notify("STOPPING=1")
-        stop.ask()
+        stop.request()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, asked)
+        loop.add_signal_handler(number, on_signal)
     loop.add_signal_handler(signal.SIGHUP, reload or (lambda: None))
 
 

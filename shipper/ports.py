@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from shipper.model import Delivery, Entry, Published, Stored, StreamState
 
-Heard = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
+MessageHandler = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
 
 
 class ServerSession(Protocol):
@@ -27,8 +27,8 @@ class ControlSession(ServerSession, Protocol):
     async def ask(self, subject: str, question: Mapping[str, Any], within: float) -> Mapping[str, Any] | None:
         """The first reply to a JSON request; None: no listener, or no reply in time."""
 
-    async def listen(self, subject: str, heard: Heard) -> None:
-        """Call `heard` with subject and content of every JSON message; what it returns is sent as the answer."""
+    async def listen(self, subject: str, handler: MessageHandler) -> None:
+        """Call `handler` with subject and content of every JSON message; what it returns is sent as the answer."""
 
 
 class Publisher(ControlSession, Protocol):

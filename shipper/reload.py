@@ -42,7 +42,7 @@ class Reloader(Generic[T]):
         self._next: Plan[T] | None = None
         self._before: Plan[T] | None = None
         self._cycle = Stop()
-        stop.on_ask(lambda: self._cycle.ask())  # noqa: PLW0108 - of the cycle that runs then
+        stop.on_request(lambda: self._cycle.request())  # noqa: PLW0108 - of the cycle that runs then
 
     def reload(self) -> None:
         """Load the settings again; the running cycle ends if they can be used."""
@@ -53,7 +53,7 @@ class Reloader(Generic[T]):
             _refused(error)
             notify("READY=1")
         else:
-            self._cycle.ask()
+            self._cycle.request()
 
     def begin(self) -> Stop:
         """Begin a cycle under the newest plan; returns what ends it."""
@@ -63,13 +63,13 @@ class Reloader(Generic[T]):
             self._actions.reloaded(self.plan)
             notify("READY=1")
         self._cycle = Stop()
-        if self._stop.asked:
-            self._cycle.ask()
+        if self._stop.requested:
+            self._cycle.request()
         return self._cycle
 
     def goes_on(self) -> bool:
         """Whether another cycle follows the one that ended."""
-        return self._next is not None and not self._stop.asked
+        return self._next is not None and not self._stop.requested
 
     def served(self) -> None:
         """Keep the plan: it works, so a later error does not restore the plan before it."""
@@ -77,7 +77,7 @@ class Reloader(Generic[T]):
 
     def falls_back(self, error: Fatal) -> bool:
         """Whether the plan before this one is restored, because the new one failed."""
-        if self._before is None or self._stop.asked:
+        if self._before is None or self._stop.requested:
             return False
         _refused(error)
         self.plan, self._before = self._before, None

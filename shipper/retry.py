@@ -52,9 +52,9 @@ class Patience:
 
     def __init__(
         self, *, at_start: float, later: float, clock: Callable[[], float] = time.monotonic,
-        company: SessionGroup | None = None,
+        group: SessionGroup | None = None,
     ) -> None:  # fmt: skip
-        self._company = company or SessionGroup()
+        self._group = group or SessionGroup()
         self._at_start = at_start
         self._later = later
         self._clock = clock
@@ -64,7 +64,7 @@ class Patience:
 
     def served(self) -> None:
         """A session with the server works. Only the first renews patience, or trouble in every session had no end."""
-        self._company.has_served = True
+        self._group.has_served = True
         if not self._served:
             self._served = True
             self.progress()
@@ -80,7 +80,7 @@ class Patience:
         Raises Unavailable: the time limit is over. RightMissing, InsecureConnection: only a person can help. A program
         whose limit is infinite retries these errors, too: it has files to keep open, and the server may recover.
         """
-        limit = self._later if self._company.has_served else self._at_start
+        limit = self._later if self._group.has_served else self._at_start
         if isinstance(error, FOR_A_PERSON) and limit < math.inf:
             raise error
         if self._clock() - self._since > limit:
@@ -95,9 +95,9 @@ async def until_done(
     policy: Backoff,
     stop: Stop,
     attempts: int,
-    behind: type[ShipperError] = Transient,
+    retry_on: type[ShipperError] = Transient,
 ) -> _T:
-    """`work`'s result, tried again after such errors (`behind`) at most `attempts` times in all, or until `stop`.
+    """`work`'s result, tried again after such errors (`retry_on`) at most `attempts` times in all, or until `stop`.
 
     An error that only an administrator can resolve ends the attempts immediately.
     """
@@ -106,8 +106,8 @@ async def until_done(
         attempt += 1
         try:
             return await work()
-        except behind as error:
-            if attempt >= attempts or stop.asked or isinstance(error, FOR_A_PERSON):
+        except retry_on as error:
+            if attempt >= attempts or stop.requested or isinstance(error, FOR_A_PERSON):
                 raise
             await stop.nap(policy.delay(attempt))
 
@@ -124,7 +124,7 @@ class SessionRetry:
     `report` is called first; without it the event `session_ended` is logged.
 
     ```python
-    while not stop.asked:
+    while not stop.requested:
         async with retry.attempt():
             await session()
             break

@@ -40,7 +40,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call] # a series more for e
 logger = structlog.get_logger()
 
 
-class _Said(NamedTuple):
+class _Repeat(NamedTuple):
     """When a warning was logged, for how long it is held back, and how many were since."""
 
     at: float
@@ -53,24 +53,24 @@ class _Repeats:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._seen: dict[str, _Said] = {}
+        self._seen: dict[str, _Repeat] = {}
 
     def __call__(self, _logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         if method not in {"warning", "error"} or event.get("event") in LOSSES:
             return event
         key = "|".join(str(event.get(name)) for name in ("event", "host", "file", "partition", "error"))
         now = self._clock()
-        said = self._seen.get(key)
-        if said and now - said.at < said.hold:
-            self._seen[key] = said._replace(held=said.held + 1)
+        repeat = self._seen.get(key)
+        if repeat and now - repeat.at < repeat.hold:
+            self._seen[key] = repeat._replace(held=repeat.held + 1)
             raise structlog.DropEvent
         if len(self._seen) >= MAX_REMEMBERED:
             self._seen.clear()
-        lasts = said is not None and now - said.at < 2 * said.hold
-        hold = min(2 * said.hold, LONGEST_REPEAT_SECONDS) if said and lasts else REPEAT_SECONDS
-        self._seen[key] = _Said(now, hold)
-        if said and said.held:
-            event["repeated"] = said.held
+        lasts = repeat is not None and now - repeat.at < 2 * repeat.hold
+        hold = min(2 * repeat.hold, LONGEST_REPEAT_SECONDS) if repeat and lasts else REPEAT_SECONDS
+        self._seen[key] = _Repeat(now, hold)
+        if repeat and repeat.held:
+            event["repeated"] = repeat.held
         return event
 
 

@@ -22,7 +22,7 @@ from consumer.segments.manifest_store import removed_days, removed_hosts
 from shipper import layout
 from shipper.units import counted
 
-LOOKS = 3
+MAX_ROUNDS = 3
 """Maximum attempts to check a day during which the archive does not change."""
 SETTLING_TRIES = 10
 
@@ -44,7 +44,7 @@ class AuditResult:
         return all(finding.weight is Weight.NOTE for finding in self.findings)
 
 
-def _nobody(_: int) -> None:
+def _no_progress(_: int) -> None:
     """Ignore the progress."""
 
 
@@ -52,8 +52,8 @@ def _nobody(_: int) -> None:
 class Progress:
     """Receives the progress of the audit."""
 
-    expect: Callable[[int], None] = _nobody  #: so many more bytes will be read
-    advance: Callable[[int], None] = _nobody  #: so many were
+    expect: Callable[[int], None] = _no_progress  #: so many more bytes will be read
+    advance: Callable[[int], None] = _no_progress  #: so many were
 
 
 class Audit:
@@ -132,7 +132,7 @@ class Audit:
         else:  # the day is over: only its manifests define what should exist
             looked = take_inventory(self._scope, date, [], self._journals.epochs)
         checked = self._checked(looked.entries.values())
-        for _ in range(LOOKS):
+        for _ in range(MAX_ROUNDS):
             suspects = {each.entry.place for each in checked.values() if each.behind or not each.sound}
             if not (suspects or looked.findings):
                 break

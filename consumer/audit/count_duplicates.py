@@ -89,7 +89,7 @@ class DuplicateCount:
         counted = Counter(self._of_old)
         for date in days[-NEWEST_DAYS:]:
             counted.update(_count(self._copies(date, go_on), newest))
-        self._tell(counted)
+        self._report(counted)
         self._seen = seen
 
     def _signatures(self) -> dict[str, Signature]:
@@ -125,7 +125,7 @@ class DuplicateCount:
                 time.sleep(min(LONGEST_PAUSE, max(0.0, spent)))
         return sorted(copy for path, copy in by_path.items() if path not in replaced)
 
-    def _tell(self, counted: Counter[int]) -> None:
+    def _report(self, counted: Counter[int]) -> None:
         before = self.bytes
         gone = {partition: 0 for partition in self._counted if partition not in counted}
         self._counted = counted

@@ -19,7 +19,7 @@ from shipper import layout
 from shipper.errors import UsageError
 
 STATE_HINT = "name the directory of the collector's journals: SHIPPER_STATE (--state)"
-_NOBODY_HINT = "if it was moved, move it back; else take it out of the archive: no report counts it"
+_UNLISTED_HINT = "if it was moved, move it back; else take it out of the archive: no report counts it"
 _UNFINISHED = "a segment that a kill left unlisted; the next start of the collector finishes it"
 
 
@@ -77,7 +77,7 @@ class AccountedFiles:
         return _unlisted(path, "no journal knows this open file, so nothing in it counts")
 
 
-def _unlisted(path: str, text: str, hint: str = _NOBODY_HINT) -> Finding:
+def _unlisted(path: str, text: str, hint: str = _UNLISTED_HINT) -> Finding:
     return Finding(kind=Kind.UNLISTED_FILE, path=path, text=text, hint=hint)
 
 

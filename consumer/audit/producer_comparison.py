@@ -16,7 +16,7 @@ from shipper.subjects import control_ask, control_down, stream_name
 from shipper.units import counted, format_bytes
 
 ANSWER_SECONDS = 2.0
-ASKED_AT_ONCE = 64
+MAX_PARALLEL_REQUESTS = 64
 _LOST_HINT = (
     "restart its producer: at its next session it sends again what the server lost, as far as its files are there"
 )
@@ -67,7 +67,7 @@ async def ask(
     request = MarksRequest(archive)
     connection = await connect_as(settings, name="fshipper audit", inboxes=("_INBOX_collector", MONITOR_INBOX))
     async with connection:
-        slots = asyncio.Semaphore(ASKED_AT_ONCE)
+        slots = asyncio.Semaphore(MAX_PARALLEL_REQUESTS)
         names = sorted(hosts)
         marks = await asyncio.gather(*(_marks_of(connection, host, request, slots) for host in names))
         return ProducerReports(dict(zip(names, marks, strict=True)), await _newest(Admin(connection), places))
@@ -83,7 +83,7 @@ def compare(said: ProducerReports, journals: JournalSnapshots) -> tuple[list[Hos
             hosts.append(HostComparison(name=name, answers=False))
             continue
         pending = homes[name] in unread if name in homes else bool(unread)
-        behind = [_behind(mark, held.get(SourceKey(name, mark.source), 0)) for mark in marks if journals.places]
+        behind = [_shortfall(mark, held.get(SourceKey(name, mark.source), 0)) for mark in marks if journals.places]
         missing = sum(each.missing for each in behind)
         hosts.append(
             HostComparison(
@@ -107,7 +107,7 @@ class _Shortfall(NamedTuple):
     forgotten: int  #: bytes that were reported as archived
 
 
-def _behind(mark: SourceMark, watermark: int) -> _Shortfall:
+def _shortfall(mark: SourceMark, watermark: int) -> _Shortfall:
     there = max(watermark, mark.origin, mark.elsewhere)
     return _Shortfall(mark, max(0, mark.offset - there), max(0, mark.archived - there))
 

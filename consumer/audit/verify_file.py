@@ -21,7 +21,7 @@ from shipper.manifest import FORKED, Gap
 from shipper.model import End
 from shipper.units import format_bytes
 
-_ROOM_BYTES = 64 * 1024 * 1024
+_TOLERANCE_BYTES = 64 * 1024 * 1024
 _AHEAD = 4  # checks a thread that are waiting; the results come in order
 
 
@@ -121,7 +121,7 @@ def _measure(path: Path, entry: ExpectedFile) -> _Measured:
         try:
             for piece in texts(stored, entry.codec):
                 text.add(piece)
-                if text.octets > 2 * entry.raw + _ROOM_BYTES:
+                if text.octets > 2 * entry.raw + _TOLERANCE_BYTES:
                     broken = "there is far more text in it than there should be"
                     break
         except BROKEN as error:
@@ -149,7 +149,7 @@ def _differences(entry: ExpectedFile, found: _Measured) -> Iterator[str]:
 
 
 def _more(octets: int) -> str:
-    count = f"{abs(octets):,} bytes" if abs(octets) < _ROOM_BYTES else format_bytes(abs(octets))
+    count = f"{abs(octets):,} bytes" if abs(octets) < _TOLERANCE_BYTES else format_bytes(abs(octets))
     return f"{count} {'more' if octets > 0 else 'fewer'}"
 
 

@@ -44,11 +44,11 @@ Text = Annotated[str, Field(max_length=1024)]
 Pattern = Annotated[str, Field(min_length=1, max_length=1024)]
 
 
-class _Asked(BaseModel):
+class _SearchRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Around(_Asked):
+class Around(_SearchRequest):
     """A line whose neighbours are requested; its host and file are the request's."""
 
     time: Annotated[str, Field(max_length=40)]
@@ -56,7 +56,7 @@ class Around(_Asked):
     lines: Annotated[int, Field(ge=1, le=200)] = 20
 
 
-class SearchRequest(_Asked):
+class SearchRequest(_SearchRequest):
     """One search of a page."""
 
     query: Text = ""

@@ -70,9 +70,9 @@ class Collector:
 
         Raises ShipperError: what ended the first partition that failed, or why nothing could begin.
         """
-        self._stop.on_ask(self._owned.stop)
+        self._stop.on_request(self._owned.stop)
         try:
-            while not self._stop.asked and self._owned.failure is None:
+            while not self._stop.requested and self._owned.failure is None:
                 async with self._retry.attempt():
                     await self._round()
                     await self._share()
@@ -91,13 +91,13 @@ class Collector:
         `before_the_end` runs while they are still held. Raises ShipperError: another collector that lives has one of
         them; or as `serve`.
         """
-        self._stop.on_ask(self._owned.stop)
+        self._stop.on_request(self._owned.stop)
         for owner in await self._claim_all():
             self._owned.start(owner, hold_until=self._may_end.wait)
         self._known, self._has_shared = self.partitions, True
         keeping = asyncio.create_task(self._keep())
         await self._owned.idle()
-        if self._owned.failure is None and not self._stop.asked:
+        if self._owned.failure is None and not self._stop.requested:
             await before_the_end()
         self._may_end.set()
         keeping.cancel()
@@ -123,7 +123,7 @@ class Collector:
     @property
     def is_sure(self) -> bool:
         """Whether no other collector can have taken a partition over yet, and no stop is requested."""
-        return not self._stop.asked and all(owner.lease.is_sure for owner in self._owned)
+        return not self._stop.requested and all(owner.lease.is_sure for owner in self._owned)
 
     def is_retired(self, partition: int) -> bool:
         """Whether a partition is retired: the map has no host in it, and its stream is deleted."""
@@ -198,13 +198,13 @@ class Collector:
         lives = {member.instance for member in self._others}
         for owner in self._owned:
             if self.is_retired(owner.partition) or wanted.get(owner.partition) in lives:
-                owner.stop.ask()
+                owner.stop.request()
         for partition, instance in sorted(wanted.items()):
             mine = instance == self._me.instance and partition in self.partitions
-            if mine and partition not in self._owned and not self._stop.asked:
+            if mine and partition not in self._owned and not self._stop.requested:
                 await self._take(partition)
         self._has_shared = True
-        self._tell_standing_by(wanted)
+        self._log_standby(wanted)
 
     async def _take(self, partition: int) -> None:
         try:
@@ -215,7 +215,7 @@ class Collector:
             self._me = replace(self._me, refused=(*self._me.refused, partition))
             events.partition_refused(partition=partition, error=str(error))
             return
-        if owner is not None and self._stop.asked:
+        if owner is not None and self._stop.requested:
             await owner.give_up()
         elif owner is not None:
             self._owned.start(owner)
@@ -238,7 +238,7 @@ class Collector:
             free.close()
         return free is None
 
-    def _tell_standing_by(self, wanted: Mapping[int, str]) -> None:
+    def _log_standby(self, wanted: Mapping[int, str]) -> None:
         self._rounds_without = 0 if len(self._owned) else self._rounds_without + 1
         stands_by = self._me.instance not in wanted.values() or self._rounds_without > RENEWALS
         if stands_by and not self._stands_by:
@@ -256,9 +256,9 @@ class Collector:
         """Take every partition. An owner on another machine or of another archive may be alive: wait for its lease."""
         claimed: dict[int, OwnedPartition] = {}
         try:
-            while not self._stop.asked:
+            while not self._stop.requested:
                 async with self._retry.attempt():
-                    await self._look_and_claim(claimed)
+                    await self._poll_and_claim(claimed)
                 if self.partitions and len(claimed) == len(self.partitions):
                     return list(claimed.values())
                 await self._stop.nap(self._membership.every)
@@ -268,7 +268,7 @@ class Collector:
         await _give_up(claimed.values())
         return []
 
-    async def _look_and_claim(self, claimed: dict[int, OwnedPartition]) -> None:
+    async def _poll_and_claim(self, claimed: dict[int, OwnedPartition]) -> None:
         for held in claimed.values():
             await held.lease.prove()
         await self._find_partitions()

@@ -200,14 +200,14 @@ class ChangeClock:
     def __init__(self, *, every: float, clock: Callable[[], float] = clock) -> None:
         self._longest = 2 * every
         self._clock = clock
-        self._looked: float | None = None
+        self._polled: float | None = None
         self._seen: dict[str, _Observation] = {}
 
     def observe(self, entries: Mapping[str, Entry]) -> None:
         """Record the current entries of the bucket."""
         now = self._clock()
-        passed = 0.0 if self._looked is None else min(now - self._looked, self._longest)
-        self._looked = now
+        passed = 0.0 if self._polled is None else min(now - self._polled, self._longest)
+        self._polled = now
         revisions = dict.fromkeys(self._seen, 0) | {key: entry.revision for key, entry in entries.items()}
         for key, revision in revisions.items():
             seen = self._seen.get(key)
@@ -230,7 +230,7 @@ class ChangeClock:
 
     def forget(self) -> None:
         """The session ended: an entry may not have changed only because the server was not reachable."""
-        self._looked = None
+        self._polled = None
         self._seen = {key: _Observation(seen.revision) for key, seen in self._seen.items()}
 
 

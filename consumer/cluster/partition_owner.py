@@ -109,7 +109,7 @@ class OwnedPartition:
             await self._release()
         finally:
             self.pulse.end()
-            self.stop.ask()
+            self.stop.request()
             self.done.set()
 
     async def _write(self, worker: Worker) -> None:
@@ -149,7 +149,7 @@ class OwnedPartition:
 
     async def _open_when_possible(self, stack: contextlib.ExitStack) -> Worker | None:
         """The worker; None: a stop was requested while the archive had trouble."""
-        while not self.stop.asked:
+        while not self.stop.requested:
             self.pulse.turn(rest=AGAIN_SECONDS)
             try:
                 return await self._open(stack)
@@ -214,7 +214,7 @@ class OwnedPartition:
     async def _sweep(self, worker: Worker) -> None:
         """Remove the files of earlier epochs, once no process can write them any more."""
         place, epoch = self._parts.place, self._footing.epoch
-        while epoch and not self.stop.asked:
+        while epoch and not self.stop.requested:
             with contextlib.suppress(OSError):
                 # in this order: a file that is created during the calls is in one of them
                 known = frozenset(worker.journal.files)
@@ -292,7 +292,7 @@ class OwnedPartitions:
         outcomes = await asyncio.gather(*(renewal for _, renewal in leases), return_exceptions=True)
         for (owner, _), outcome in zip(leases, outcomes, strict=True):
             if isinstance(outcome, Fenced):
-                owner.stop.ask()
+                owner.stop.request()
         for outcome in outcomes:
             if isinstance(outcome, BaseException) and not isinstance(outcome, Fenced):
                 raise outcome
@@ -300,7 +300,7 @@ class OwnedPartitions:
     def stop(self) -> None:
         """Release all."""
         for owner in self:
-            owner.stop.ask()
+            owner.stop.request()
 
     async def ended(self) -> None:
         """Return when nothing is written any more."""

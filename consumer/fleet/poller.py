@@ -86,7 +86,7 @@ class FleetPoller:
         if news is not None:
             self._table.hear(news)
         found = await status(admin, subject=self._prefix)
-        await self._look_for_lines(admin, found.partitions)
+        await self._check_lines(admin, found.partitions)
         now_ns = news.now_ns if news else time.time_ns()
         claims, doubled = await self._claims(connection, found.partitions)
         at = now_ns / 1e9
@@ -110,7 +110,7 @@ class FleetPoller:
     async def _news(self, beats: HeartbeatReader) -> HeartbeatUpdate | None:
         """The heartbeats since the last call; None: there is no stream of them, and this program may not create it."""
         try:
-            return await beats.look(len(self._table))
+            return await beats.poll(len(self._table))
         except StreamMissing:
             if not self._may_make:
                 return None
@@ -119,9 +119,9 @@ class FleetPoller:
             await beats.make()
         except ConfigError:
             return None
-        return await beats.look()
+        return await beats.poll()
 
-    async def _look_for_lines(self, admin: Admin, partitions: tuple[PartitionStatus, ...]) -> None:
+    async def _check_lines(self, admin: Admin, partitions: tuple[PartitionStatus, ...]) -> None:
         if time.monotonic() < self._lines_at:
             return
         hosts: dict[str, int] = {}
@@ -168,7 +168,7 @@ UNSEEN_SECONDS = 10.0
 HISTORY_SECONDS = 5.0
 """Seconds between two points of the history."""
 MOST_HISTORY = 120
-LOOK_SECONDS = 15.0
+POLL_SECONDS = 15.0
 """Time limit of one snapshot, in seconds: a server that does not answer is reported."""
 END_SECONDS = 5.0
 
@@ -267,10 +267,10 @@ class FleetWatcher:
     async def _attempt(self) -> None:
         fleet, trouble = None, ""
         try:
-            async with asyncio.timeout(LOOK_SECONDS):
+            async with asyncio.timeout(POLL_SECONDS):
                 fleet = await self._poller.poll()
         except TimeoutError:
-            trouble = f"the server did not answer within {LOOK_SECONDS:.0f} s"
+            trouble = f"the server did not answer within {POLL_SECONDS:.0f} s"
         except ShipperError as error:
             trouble = str(error)
         except Exception as error:  # noqa: BLE001 - the page says it; writing goes on whatever is wrong here

@@ -144,7 +144,7 @@ class Pace:
         return since_first_ns / NANOSECONDS / self.factor if self.factor else 0.0
 
 
-async def tell_stored(log: FleetLog, wanted: Wanted, sieve: Sieve, receiver: Receiver, *, pace: Pace) -> None:
+async def send_stored(log: FleetLog, wanted: Wanted, sieve: Sieve, receiver: Receiver, *, pace: Pace) -> None:
     """Everything that is stored and meant, oldest first."""
     first_ns, begun = None, time.monotonic()
     async for piece in log.stored(wanted.since_ns, wanted.until_ns):
@@ -155,7 +155,7 @@ async def tell_stored(log: FleetLog, wanted: Wanted, sieve: Sieve, receiver: Rec
             await receiver.take(each)
 
 
-async def tell_last(log: FleetLog, wanted: Wanted, sieve: Sieve, receiver: Receiver, *, lines: int) -> None:
+async def send_last(log: FleetLog, wanted: Wanted, sieve: Sieve, receiver: Receiver, *, lines: int) -> None:
     """The last lines that are stored and meant: goes back in growing steps until it has so many."""
     for since_ns in _windows(wanted):
         last = Last(lines)
@@ -210,11 +210,11 @@ def tail(options: TailOptions, settings: Settings) -> int:
             FleetLog(places, wanted, patience=PATIENCE_SECONDS if follow else 0.0, name="tail") as log,
             Printed(form, _screen(options.color, form)) as printed,
         ):
-            found = _say_what_is_missing(log, wanted, waits=follow)
+            found = _report_missing(log, wanted, waits=follow)
             if last is not None:
-                await tell_last(log, wanted, chosen, printed, lines=last)
+                await send_last(log, wanted, chosen, printed, lines=last)
             else:
-                await tell_stored(log, wanted, chosen, printed, pace=Pace())
+                await send_stored(log, wanted, chosen, printed, pace=Pace())
             if follow:  # until it is cancelled
                 async for piece in _sifted(log.follow(printed.check), chosen):
                     await printed.take(piece)
@@ -245,8 +245,8 @@ def replay(options: ReplayOptions, settings: Settings) -> int:
 
     async def work() -> int:
         async with FleetLog(places, wanted, patience=PATIENCE_SECONDS, name="replay") as log, receiver() as takes:
-            found = _say_what_is_missing(log, wanted, waits=False)
-            await tell_stored(log, wanted, chosen, takes, pace=pace)
+            found = _report_missing(log, wanted, waits=False)
+            await send_stored(log, wanted, chosen, takes, pace=pace)
         return EXIT_OTHER if log.troubled or not found else 0
 
     return _run(work)
@@ -269,7 +269,7 @@ def _run(work: Callable[[], Awaitable[int]]) -> int:
         raise KeyboardInterrupt from None
 
 
-def _say_what_is_missing(log: FleetLog, wanted: Wanted, *, waits: bool) -> bool:
+def _report_missing(log: FleetLog, wanted: Wanted, *, waits: bool) -> bool:
     """Whether there is any of the hosts. Raises StreamMissing, Unavailable: there is nothing to read at all."""
     archive = log.places.archive
     if log.is_blank:

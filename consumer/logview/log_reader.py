@@ -220,7 +220,7 @@ PLAIN_FILE = "messages.log"
 OVERLAP_SECONDS = 600
 """A stream is read from so long before the end of what is archived of it: later messages may be archived first while
 a source waits for missing bytes, and the clock of another leader may be slow."""
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 """Interval of the checks for new streams and for a closed output."""
 
 
@@ -262,7 +262,7 @@ class FleetLog:
         places = self.places
         try:
             if places.streams:
-                for seen in await (await self._session()).look():
+                for seen in await (await self._session()).poll():
                     self._ends[seen.name] = seen
                     self._hosts.update(filter(None, map(_host, seen.subjects)))
             if places.archive is not None:
@@ -347,15 +347,15 @@ class FleetLog:
                 watch = await self._session()
                 merge, looked = Merge(self._readers, self._news), 0.0
                 while True:
-                    if time.monotonic() - looked > LOOK_SECONDS:
+                    if time.monotonic() - looked > POLL_SECONDS:
                         idle()
-                        await self._look_for_streams(watch)
+                        await self._check_streams(watch)
                         looked = time.monotonic()
-                    if oldest := await merge.live(LOOK_SECONDS):
+                    if oldest := await merge.live(POLL_SECONDS):
                         for piece in self._cutter.cut(self._take(oldest)):
                             yield piece
 
-    async def _look_for_streams(self, watch: StreamWatcher) -> None:
+    async def _check_streams(self, watch: StreamWatcher) -> None:
         """Read streams that are new from their beginning; let those go that were deleted."""
         partitions = await watch.partitions()
         for name in self._readers.keys() - partitions.keys():
@@ -382,17 +382,17 @@ class FleetLog:
         await self._end_session()
         self._readers = {}
         await asyncio.sleep(delay)
-        await self._look_again()
+        await self._check_again()
 
     async def _end_session(self) -> None:
         watch, self._watch = self._watch, None
         if watch is not None:
             await watch.close()
 
-    async def _look_again(self) -> None:
+    async def _check_again(self) -> None:
         """Forget streams that are gone, and how far those were read that are other ones under the same name."""
         try:
-            looked = {each.name: each for each in await (await self._session()).look()}
+            looked = {each.name: each for each in await (await self._session()).poll()}
         except (Transient, Unavailable):
             return  # reported when the next session begins
         for name, seen in list(self._ends.items()):

@@ -51,7 +51,7 @@ class ControlRequests:
 
 HOLES_SECONDS = 1.0
 SHARED_SECONDS = 30.0
-LOOK_SECONDS = 5.0
+POLL_SECONDS = 5.0
 SEAL_SECONDS = 1.0
 MARK_SECONDS = 60.0
 FORGET_SECONDS = 3600.0
@@ -87,7 +87,7 @@ def partition_tasks(
 
     yield PeriodicTask("request missing ranges", missing.check, lambda: HOLES_SECONDS, lambda: len(missing) > 0)
     yield PeriodicTask("read shared sources", lambda _: store.read_shared(), lambda: SHARED_SECONDS)
-    yield PeriodicTask("check open files", lambda _: store.check_files(), lambda: LOOK_SECONDS)
+    yield PeriodicTask("check open files", lambda _: store.check_files(), lambda: POLL_SECONDS)
     yield PeriodicTask("seal requested", lambda _: sealing.seal_requested(), lambda: 0, lambda: sealing.has_requests)
     yield PeriodicTask("seal finished files", lambda _: sealing.seal_finished(), lambda: SEAL_SECONDS)
     yield PeriodicTask("send receipts", receipts.send_round, receipts.interval, lambda: bool(receipts.changed))

@@ -112,16 +112,16 @@ class SealScheduler:
         for file in self._journal.files.values():
             if self._is_finished(file):
                 await (self.seal(file) if self._layout.seals else self._forget(file))
-                if self._stop.asked or time.monotonic() > until:
+                if self._stop.requested or time.monotonic() > until:
                     return
 
     async def seal_all(self) -> None:
         """Seal every open file, so that a report can run on today. Raises ArchiveTrouble: some could not be sealed."""
         for file in self._journal.files.values() if self._layout.seals else ():
-            if not self._stop.asked:
+            if not self._stop.requested:
                 await self.seal(file)
         await self.end()
-        if self._layout.seals and self._journal.files and not self._stop.asked:
+        if self._layout.seals and self._journal.files and not self._stop.requested:
             left = len(self._journal.files)
             raise ArchiveTrouble(f"{left} files of partition {self._options.partition} are not sealed")
 
@@ -134,7 +134,7 @@ class SealScheduler:
             self._older.setdefault(file.key, []).append(file)
         for file in files:
             has_other_codec = self._layout.seals and file.codec != self._layout.frames  # it began with other settings
-            if (file.sealing or has_other_codec) and not self._stop.asked:
+            if (file.sealing or has_other_codec) and not self._stop.requested:
                 await self.seal(file)
 
     async def end(self) -> None:
@@ -216,7 +216,7 @@ class SealScheduler:
             if not self._layout.is_own(sealing.opened):
                 await self._store.run(self._sealer.find, sealing, self._journal)
             async with self._slot:
-                if self._stop.asked:
+                if self._stop.requested:
                     return
                 await asyncio.to_thread(self._sealer.finish, sealing, spans, gaps, frames)
             await self._store.run(self._journal.forget, sealing)

@@ -96,7 +96,7 @@ class SessionLoop:
 
         Raises Unavailable: no server for too long. And what `serve` raises, except Transient.
         """
-        while not self.stop.asked:
+        while not self.stop.requested:
             self.pulse.turn()
             async with self._retry.attempt():
                 inbox = await self._open_inbox()

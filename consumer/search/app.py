@@ -214,7 +214,7 @@ class _Output:
     by: CountBy | None
     began: float = field(default_factory=time.monotonic)
     is_any: bool = False
-    _told: int = 0  # files that could not be read and were named
+    _named: int = 0  # files that could not be read and were named
     _reported: float = 0.0
     _live_hits: int = 0
     _on_screen: bool = False
@@ -341,8 +341,8 @@ class _Output:
             self._on_screen = True
 
     def _name_unreadable(self, found: Search) -> None:
-        for path, error in found.unreadable[self._told :]:
-            self._told += 1
+        for path, error in found.unreadable[self._named :]:
+            self._named += 1
             if self.as_json:
                 self._write_object("unreadable", path=path, error=error)
             self._note(f"{path} cannot be read: {error}")

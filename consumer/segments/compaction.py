@@ -23,7 +23,7 @@ from pathlib import Path
 
 from consumer import frame_index
 from consumer.frame_index import Frame, FrameIndex
-from consumer.segment_io import BROKEN, ByteCounter, CountingReader, CountingWriter, Writer, look_through, texts
+from consumer.segment_io import BROKEN, ByteCounter, CountingReader, CountingWriter, Writer, count_content, texts
 from consumer.segments.manifest_store import Listing
 from consumer.segments.rewrite_segment import rewriting
 from consumer.segments.sealer import Sealer, new_segment_file, now, number_of, split_name, unfinished_target
@@ -264,7 +264,7 @@ class Merger:
         """
         codec = layout.codec_of(path)
         try:
-            text, stored = look_through(self._archive / path, codec)
+            text, stored = count_content(self._archive / path, codec)
         except BROKEN:
             return []
         for first, end in itertools.combinations(range(len(segments) + 1), 2):

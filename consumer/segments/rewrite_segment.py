@@ -35,7 +35,7 @@ from shipper.layout import FileKey, date_of
 from shipper.manifest import Segment
 
 WAIT_SECONDS = 60.0
-LOOK_SECONDS = 0.1
+POLL_SECONDS = 0.1
 RETENTION_TRIES = 100
 
 
@@ -74,7 +74,7 @@ def alone(archive: Path, partitions: Iterable[int]) -> Iterator[None]:
                     raise Unavailable(
                         f"a collector merges segments of partition {partition}", hint="try again in some minutes"
                     )
-                time.sleep(LOOK_SECONDS)
+                time.sleep(POLL_SECONDS)
             stack.enter_context(lock)
         yield
 
@@ -87,7 +87,7 @@ def without_retention(archive: Path) -> Iterator[None]:
     for _ in range(RETENTION_TRIES - 1):
         if (lock := try_lock(path, what)) is not None:
             break
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     with lock or Lock(path, what):  # the last attempt raises
         yield
 

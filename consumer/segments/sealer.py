@@ -37,8 +37,8 @@ from consumer.segment_io import (
     CountingReader,
     CountingWriter,
     copy_frames,
+    count_content,
     frames,
-    look_through,
     pack,
 )
 from consumer.segments import manifest_store
@@ -205,7 +205,7 @@ class Sealer:
                 raw = io.BytesIO()
             segment, lost = self._make(sealing, raw, target, spans, gaps, frames)
         _remove(source, target, is_whole=sealing.codec == "none" or segment.bytes_raw >= sealing.raw)
-        self._tell(segment, lost)
+        self._report(segment, lost)
 
     def _make(
         self, sealing: OpenFile, raw: BinaryIO, target: Path, spans: tuple[SourceSpan, ...], gaps: tuple[Gap, ...],
@@ -308,7 +308,7 @@ class Sealer:
         """The name is taken, by an attempt before a kill or by another collector: the same text stays as it is."""
         path = str(target.relative_to(self._archive))
         with contextlib.suppress(*BROKEN):
-            there, stored = look_through(target, layout.codec_of(path))
+            there, stored = count_content(target, layout.codec_of(path))
             if there == text:
                 return stored
         if manifest_store.is_listed(self._archive, path):
@@ -316,7 +316,7 @@ class Sealer:
         fresh.replace()
         return packed
 
-    def _tell(self, segment: Segment, lost: tuple[Gap, ...]) -> None:
+    def _report(self, segment: Segment, lost: tuple[Gap, ...]) -> None:
         for gap in lost:
             events.archive_damaged(partition=segment.partition, file=segment.path, missing=gap.end - gap.start)
         with self._counting:

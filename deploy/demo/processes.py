@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from deploy.demo.workspace import EXIT_UNAVAILABLE, DemoError, Interrupted
 
-HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NAP_SECONDS = 0.05
 """How long a signal may wait to be noticed."""
 
@@ -34,7 +34,7 @@ class Interrupts:
         self._asked = 0
 
     def __enter__(self) -> Self:
-        self._before: dict[int, Any] = {number: signal.signal(number, self._hear) for number in HEARD}
+        self._before: dict[int, Any] = {number: signal.signal(number, self._on_signal) for number in STOP_SIGNALS}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -55,11 +55,11 @@ class Interrupts:
             time.sleep(min(left, NAP_SECONDS))
             self.check()
 
-    def _hear(self, number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         self._asked = self._asked or number
 
 
-LOOK_SECONDS = 0.05
+POLL_SECONDS = 0.05
 GRACE_SECONDS = 3.0
 """From SIGTERM to SIGKILL when the demo ends early: a kill loses nothing, so a long wait is not needed."""
 MAX_REVIVALS = 20
@@ -100,7 +100,7 @@ class Program:
 
     def look(self) -> bool:
         """Whether it began to work since the last call."""
-        if self.up or self._ready not in self._said():
+        if self.up or self._ready not in self._output():
             return False
         self.up = True
         self.back_after = time.monotonic() - self._started if self.kills else None
@@ -114,14 +114,14 @@ class Program:
     @property
     def last_words(self) -> str:
         """The end of its log."""
-        return self._said().decode(errors="replace")[-1500:].strip()
+        return self._output().decode(errors="replace")[-1500:].strip()
 
     def found(self, pattern: str) -> str:
         """The first group of `pattern` in its log since its start; empty: no match yet."""
-        match = re.search(pattern, self._said().decode(errors="replace"))
+        match = re.search(pattern, self._output().decode(errors="replace"))
         return match[1] if match else ""
 
-    def _said(self) -> bytes:
+    def _output(self) -> bytes:
         with self.log.open("rb") as log:
             log.seek(self._read_from)
             return log.read(1 << 20)
@@ -169,7 +169,7 @@ class Programs:
                 if not program.running or time.monotonic() > deadline:
                     how = "is not ready" if program.running else f"ended with {program.process.returncode}"
                     raise DemoError(f"{program.name} {how}\n{program.last_words}", hint=f"see {program.log}")
-                self._interrupts.nap(LOOK_SECONDS)
+                self._interrupts.nap(POLL_SECONDS)
 
     def revive(self) -> list[Program]:
         """Restart programs that ended because the server was away for too long, as a service manager would.
@@ -221,7 +221,7 @@ class Programs:
     def _wait(self, process: subprocess.Popen[bytes], within: float) -> int | None:
         deadline = time.monotonic() + within
         while (code := process.poll()) is None and time.monotonic() < deadline:
-            self._interrupts.nap(LOOK_SECONDS)
+            self._interrupts.nap(POLL_SECONDS)
         return code
 
 

@@ -234,7 +234,7 @@ class Scenario:
     def flow(self) -> None:
         """Write, rotate, and kill what is due."""
         plan, show = self._plan, self._show
-        show.look_at(self._programs.all.values(), sum(feed.bytes_planned for feed in plan.feeds))
+        show.show_programs(self._programs.all.values(), sum(feed.bytes_planned for feed in plan.feeds))
         show.step(
             f"{len(plan.feeds)} log files grow and rotate for {plan.seconds:.0f} s, kill -9 of everything in turn"
         )
@@ -251,7 +251,7 @@ class Scenario:
                 number = program.kill()
                 program.start()
                 show.event(f"kill -9 {program.name} (process {number}), started again")
-            self._look_after()
+            self._poll_programs()
             self._interrupts.nap(TICK_SECONDS)
         for writer in self._writers:
             writer.finish()
@@ -261,7 +261,7 @@ class Scenario:
         self._show.step("the last lines arrive")
         wanted = sum(writer.octets - writer.held for writer in self._writers)
         archived, since = -1, time.monotonic()
-        while (found := self._look_after()) < wanted or not all(one.up for one in self._programs.all.values()):
+        while (found := self._poll_programs()) < wanted or not all(one.up for one in self._programs.all.values()):
             if found != archived:
                 archived, since = found, time.monotonic()
             elif time.monotonic() - since > STALL_SECONDS:
@@ -313,7 +313,7 @@ class Scenario:
         made = make_report(self._programs, self._place, proof.dates(self._place.archive))
         return replace(result, reports=made)
 
-    def _look_after(self) -> int:
+    def _poll_programs(self) -> int:
         """See how the programs fare, draw it; the bytes in the archive."""
         for program in self._programs.revive():
             self._show.event(f"{program.name} found no server and gave up, started again")

@@ -73,7 +73,7 @@ class DemoDisplay:
         self._events.append(f"[dim]{self._clock()}[/]  {escape(text)}")
         self._draw(f"{self._clock()}    {text}")
 
-    def look_at(self, programs: Collection[Program], planned: int) -> None:
+    def show_programs(self, programs: Collection[Program], planned: int) -> None:
         """The programs to show, and how many bytes are going to be written."""
         self._programs, self._planned = programs, planned
 

@@ -43,7 +43,7 @@ RELOAD = ["systemctl", "daemon-reload"]
 """What makes systemd know the units that are there, and forget those that are gone."""
 
 
-def behind_install(role: Role) -> list[Command]:
+def commands_after_install(role: Role) -> list[Command]:
     """What makes users and directories, shows systemd the units, and prepares the start of the first report."""
     conf = "nats-server.conf" if role is Role.SERVER else "fshipper.conf"
     return [
@@ -279,7 +279,7 @@ def _carry_out(
     if not has_systemd:
         return _commands(role, uninstall=uninstall)
     if changes:
-        warnings += run_commands([RELOAD] if uninstall else behind_install(role))
+        warnings += run_commands([RELOAD] if uninstall else commands_after_install(role))
     return [] if uninstall else left_to_people(role)
 
 
@@ -287,7 +287,7 @@ def _commands(role: Role, *, uninstall: bool) -> list[str]:
     """The commands to run if systemd was not called."""
     if uninstall:
         return [" ".join(command) for command in (*before_uninstall(role), RELOAD)]
-    return [*(" ".join(command) for command in behind_install(role)), *left_to_people(role)]
+    return [*(" ".join(command) for command in commands_after_install(role)), *left_to_people(role)]
 
 
 def _fail(code: int, message: str, *, hint: str = "") -> typer.Exit:

@@ -69,7 +69,7 @@ def init(
         added = store.make(checked_prefix(subject), trust)
         if conf:
             replace_file(directory / SERVER_FILE, conf.encode())
-    _say_added(added, as_json=as_json)
+    _print_added(added, as_json=as_json)
     if as_json:
         return
     if conf:
@@ -110,7 +110,7 @@ def add(
     chosen = [checked_host(name) for name in dict.fromkeys(names)]
     with _changing(directory) as store:
         added = store.add(chosen, role, hosts=hosts or (), domain=domain)
-    _say_added(added, as_json=as_json)
+    _print_added(added, as_json=as_json)
     roster = Roster.load(directory)
     if role is Role.EDGE and not hosts and roster.has_accounts:
         sys.stderr.write(
@@ -181,7 +181,7 @@ def migrate(
         if config and change is not None:
             change_server_file(config, change)
     if as_json:
-        _say_added(added, as_json=True)
+        _print_added(added, as_json=True)
         return
     sys.stdout.write(_how_to_migrate(directory, roster, added, config if change is not None else None))
 
@@ -254,7 +254,7 @@ def _changing(directory: Path) -> Iterator[AccessStore]:
         raise ConfigError(f"cannot change {what}: {error.strerror}", hint="run it as its owner, or sudo") from None
 
 
-def _say_added(added: Sequence[AddedMember], *, as_json: bool) -> None:
+def _print_added(added: Sequence[AddedMember], *, as_json: bool) -> None:
     if as_json:
         content = [{**entry(each.member), "secret": str(each.secret) if each.secret else None} for each in added]
         sys.stdout.write(json.dumps(content, indent=1) + "\n")

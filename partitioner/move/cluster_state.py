@@ -30,7 +30,7 @@ from shipper.subjects import (
 )
 
 ANSWER_SECONDS = 2.0
-ASKED_AT_ONCE = 64
+MAX_PARALLEL_REQUESTS = 64
 SAMPLED = 2000
 """Number of messages of a stream in a sample of sizes."""
 
@@ -144,7 +144,7 @@ class ClusterState:
 
     async def places(self, hosts: Iterable[str]) -> dict[str, PlaceReply | None]:
         """The partition of each host as its producer reports it; None: no reply."""
-        slots = asyncio.Semaphore(ASKED_AT_ONCE)
+        slots = asyncio.Semaphore(MAX_PARALLEL_REQUESTS)
         names = sorted(hosts)
 
         async def ask(host: str) -> PlaceReply | None:

@@ -33,7 +33,7 @@ def copy_config(options: CopyConfigOptions) -> None:
     prefix = settings.logs.subject
     from_name, name = full_name(options.source, prefix), full_name(options.target, prefix)
 
-    async def look(admin: Admin) -> tuple[DesiredStream, ActualStream | None]:
+    async def read_state(admin: Admin) -> tuple[DesiredStream, ActualStream | None]:
         like = (await existing(admin, from_name))["config"]
         there = await admin.stream(name)
         subjects = (
@@ -48,7 +48,7 @@ def copy_config(options: CopyConfigOptions) -> None:
         asked = {str(each["durable_name"]): await admin.consumer(name, str(each["durable_name"])) for each in durable}
         return wanted, ActualStream(there, {each: info for each, info in asked.items() if info is not None})
 
-    _change(settings, *with_admin(settings, look), options)
+    _change(settings, *with_admin(settings, read_state), options)
 
 
 def edit(options: EditOptions) -> None:
@@ -56,14 +56,14 @@ def edit(options: EditOptions) -> None:
     settings, consumer = settings_of(options), options.consumer
     name = full_name(options.stream, settings.logs.subject)
 
-    async def look(admin: Admin) -> tuple[Json, Json | None]:
+    async def read_state(admin: Admin) -> tuple[Json, Json | None]:
         info = await existing(admin, name)
         found = await admin.consumer(name, consumer) if consumer else None
         if consumer and found is None:
             raise Unavailable(f"stream {name} has no consumer {consumer}")
         return info, found
 
-    info, found = with_admin(settings, look)
+    info, found = with_admin(settings, read_state)
     before = without_server_notes((found or info)["config"])
     if options.assignments or options.removed:
         changed = assigned(before, options.assignments or [], options.removed or [])

@@ -108,14 +108,14 @@ def purge(options: PurgeOptions) -> None:
         since = moment_of(before, dt.datetime.now(dt.UTC), "--before")
         moment = since.astimezone(dt.UTC).isoformat().replace("+00:00", "Z")
 
-    async def look(admin: Admin) -> tuple[int, ArchivedPosition]:
+    async def read_state(admin: Admin) -> tuple[int, ArchivedPosition]:
         end = int((await existing(admin, name))["state"]["last_seq"]) + 1
         wanted = below if below is not None else end
         if moment:
             wanted = await admin.first_since(name, moment) or wanted
         return min(wanted, end), await reach_of(admin, name, subject=settings.logs.subject)
 
-    wanted, reach = with_admin(settings, look)
+    wanted, reach = with_admin(settings, read_state)
     end = wanted if options.force else min(wanted, reach.archived)
     if end < wanted and not options.as_json:
         sys.stderr.write(f"messages {end} to {wanted - 1} stay: {reach.why} (--force removes them)\n")
@@ -136,7 +136,7 @@ def rm_message(options: RemoveMessageOptions) -> None:
     settings, sequence = settings_of(options), options.sequence
     name = full_name(options.stream, settings.logs.subject)
 
-    async def look(admin: Admin) -> tuple[StreamMessage, str]:
+    async def read_state(admin: Admin) -> tuple[StreamMessage, str]:
         await existing(admin, name)
         answer = await admin.message(name, sequence)
         if answer is None:
@@ -144,7 +144,7 @@ def rm_message(options: RemoveMessageOptions) -> None:
         found = StreamMessage.read(answer)
         return found, await _objection(admin, name, found, settings)
 
-    found, objection = with_admin(settings, look)
+    found, objection = with_admin(settings, read_state)
     if objection and not options.force:
         raise Fatal(f"{found.described}\n{objection}", hint="nothing was removed; --force does it all the same")
     if not options.as_json:

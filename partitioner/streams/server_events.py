@@ -12,7 +12,7 @@ from partitioner.options import EventsOptions
 from shipper.errors import InsecureConnection, Transient, Unavailable
 from shipper.jetstream.admin import Admin, administration
 from shipper.lifecycle import Stop
-from shipper.ports import Heard
+from shipper.ports import MessageHandler
 from shipper.retry import SESSION
 from shipper.settings import Settings
 from shipper.units import counted, seconds_of
@@ -125,7 +125,7 @@ async def _watch(settings: Settings, options: EventsOptions, name: str, seconds:
     left = options.count
     enough = asyncio.Event()
 
-    async def heard(_: str, event: Event) -> None:
+    async def handler(_: str, event: Event) -> None:
         nonlocal left
         unwanted = (kind_of(event) == API_AUDIT and not options.api) or (name and not _is_about(event, name))
         if enough.is_set() or unwanted:
@@ -142,7 +142,7 @@ async def _watch(settings: Settings, options: EventsOptions, name: str, seconds:
             while not enough.is_set():
                 try:
                     async with administration(settings.nats) as admin:
-                        lost = await _listen(admin, subjects, heard)
+                        lost = await _listen(admin, subjects, handler)
                         attempt = 0
                         await first_of(enough.wait(), lost.wait())
                         if not enough.is_set():
@@ -155,10 +155,10 @@ async def _watch(settings: Settings, options: EventsOptions, name: str, seconds:
                     await stop.nap(SESSION.delay(attempt))
 
 
-async def _listen(admin: Admin, subjects: Sequence[str], heard: Heard) -> asyncio.Event:
+async def _listen(admin: Admin, subjects: Sequence[str], handler: MessageHandler) -> asyncio.Event:
     """Subscribe; returns the event of the end of the connection."""
     for subject in subjects:
-        await admin.connection.listen(subject, heard)
+        await admin.connection.listen(subject, handler)
     sys.stderr.write("listening\n")
     sys.stderr.flush()
     lost = asyncio.Event()

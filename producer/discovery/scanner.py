@@ -128,13 +128,13 @@ def _not_excluded(watched: Watched, behind: dict[str, str]) -> "Iterator[tuple[s
             if watched.excludes(path):
                 continue
             is_link = entry is None or entry.is_symlink()
-            if name := _excluded_behind(path, watched, real_directories, is_link=is_link):
+            if name := _excluded_target(path, watched, real_directories, is_link=is_link):
                 behind[path] = name
                 continue
         yield path, entry
 
 
-def _excluded_behind(path: str, watched: Watched, real_directories: dict[str, str], *, is_link: bool) -> str:
+def _excluded_target(path: str, watched: Watched, real_directories: dict[str, str], *, is_link: bool) -> str:
     """The excluded name to which links lead from `path`; empty: there is none."""
     if path in watched.own:
         return ""

@@ -117,7 +117,7 @@ class Watcher:
         self._descriptor = -1
         self._directories: dict[int, set[str]] = {}  # by watch; several names may lead to one directory
         self._remote: set[str] = set()
-        self._said: set[str] = set()
+        self._logged: set[str] = set()
         self._reading: asyncio.TimerHandle | None = None
 
     def watch(self, directories: Iterable[str]) -> set[str]:
@@ -153,7 +153,7 @@ class Watcher:
             return False
         descriptor = inotify_c.inotify_init()
         if descriptor < 0:
-            self._say(ctypes.get_errno(), "inotify")
+            self._log_once(ctypes.get_errno(), "inotify")
             return False
         self._descriptor = descriptor
         os.set_inheritable(descriptor, False)
@@ -168,7 +168,7 @@ class Watcher:
             directory = os.path.dirname(directory)
             number = self._watch(directory, before)
         if number:
-            self._say(number, directory)
+            self._log_once(number, directory)
         return number == 0
 
     def _watch(self, directory: str, before: dict[int, set[str]]) -> int:
@@ -185,11 +185,11 @@ class Watcher:
         self._directories.setdefault(watch, set()).add(directory)
         return 0
 
-    def _say(self, number: int, where: str) -> None:
+    def _log_once(self, number: int, where: str) -> None:
         """Once a kind of trouble."""
         kind = errno.errorcode.get(number, str(number))
-        if kind not in self._said:
-            self._said.add(kind)
+        if kind not in self._logged:
+            self._logged.add(kind)
             events.watching_failed(error=f"{where}: {_REASONS.get(number) or os.strerror(number)}")
 
     # -- hints --------------------------------------------------------------------------------------------------
@@ -201,12 +201,12 @@ class Watcher:
         except BlockingIOError:
             return
         except OSError as error:
-            self._say(error.errno or errno.EIO, "inotify")
+            self._log_once(error.errno or errno.EIO, "inotify")
             self.close()
             self._wake.hint(None)
             return
         for watch, mask, name in set(_events(told)):
-            self._heard(watch, mask, name)
+            self._on_event(watch, mask, name)
         self._loop.remove_reader(self._descriptor)
         self._reading = self._loop.call_later(PAUSE_SECONDS, self._read_on)
 
@@ -215,7 +215,7 @@ class Watcher:
         if self._descriptor >= 0:
             self._loop.add_reader(self._descriptor, self._read)
 
-    def _heard(self, watch: int, mask: int, name: bytes) -> None:
+    def _on_event(self, watch: int, mask: int, name: bytes) -> None:
         kinds = _inotify().InotifyConstants
         if mask & (
             kinds.IN_Q_OVERFLOW | kinds.IN_IGNORED | kinds.IN_UNMOUNT | kinds.IN_DELETE_SELF | kinds.IN_MOVE_SELF

@@ -282,7 +282,7 @@ class Journald(Reader):
         poll.register(pipe, select.POLLIN)
         poll.register(self._told, select.POLLIN)
         held, expects_mark, got_some = b"", self._mark is not None, False
-        while not self._stopping.is_set() and self.spool.wait_for_room():
+        while not self._stopping.is_set() and self.spool.wait_for_space():
             if pipe not in {descriptor for descriptor, _ in poll.poll()}:
                 continue
             data = os.read(pipe, READ_BYTES)
@@ -294,7 +294,7 @@ class Journald(Reader):
             found = self._parsed(whole)
             if found and expects_mark:
                 expects_mark = False
-                found = self._behind_mark(found)
+                found = self._after_mark(found)
             if found:
                 got_some = True
                 self._append(found)
@@ -336,7 +336,7 @@ class Journald(Reader):
 
     # -- what vanished ------------------------------------------------------------------------------------------
 
-    def _behind_mark(self, found: list[Entry]) -> list[Entry]:
+    def _after_mark(self, found: list[Entry]) -> list[Entry]:
         """The entries after the bookmark; the first that journalctl prints is the one at it, if it is still there."""
         assert self._mark is not None  # noqa: S101 - for the type checker
         cursor = self._mark.cursor

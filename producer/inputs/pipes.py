@@ -12,7 +12,7 @@ from producer.inputs.spool import Spool
 from shipper.errors import ConfigError
 
 CHUNK_BYTES = 1024 * 1024
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 """Seconds without data after which the path is checked for another FIFO."""
 _NO_PIPE = {errno.EINVAL, errno.ENOSYS, errno.EPERM}
 
@@ -33,7 +33,7 @@ class Pipe(Reader):
         poll.register(self.descriptor, select.POLLIN)
         poll.register(self._told, select.POLLIN)
         while not self._stopping.is_set() and (room := self.spool.wait_for_bytes()):
-            ready = {descriptor for descriptor, _ in poll.poll(LOOK_SECONDS * 1000)}
+            ready = {descriptor for descriptor, _ in poll.poll(POLL_SECONDS * 1000)}
             if self.descriptor in ready and self._move(min(room, CHUNK_BYTES)) == 0:
                 return
             if not ready and (replaced := self._replaced()) >= 0:

@@ -159,10 +159,10 @@ class Spool:
 
     # -- the input's thread -------------------------------------------------------------------------------------
 
-    def wait_for_room(self) -> int:
+    def wait_for_space(self) -> int:
         """Bytes that fit; waits until some do. 0: the spool is stopped."""
         with self._changed:
-            while not self._stopped and self._room <= 0:
+            while not self._stopped and self._free_bytes <= 0:
                 if not self._full:
                     self._full = True
                     events.spool_full(input=self.name, limit=self._limit)
@@ -170,7 +170,7 @@ class Spool:
             if self._full and not self._stopped:
                 self._full = False
                 events.spool_has_room(input=self.name)
-            return 0 if self._stopped else self._room
+            return 0 if self._stopped else self._free_bytes
 
     def wait_for_bytes(self) -> int:
         """The same for a stream of bytes: how many may come before a file must end, which it does after a whole line.
@@ -184,8 +184,8 @@ class Spool:
                 start = self._size - _BACK_BYTES
                 is_long = past >= _BACK_BYTES and b"\n" not in os.pread(self._descriptor, _BACK_BYTES, start)
                 return _STEP_BYTES if is_long else 1
-        room = self.wait_for_room()
-        return min(room, max(1, self._segment_bytes - self._size))
+        free = self.wait_for_space()
+        return min(free, max(1, self._segment_bytes - self._size))
 
     def append(self, data: bytes) -> int:
         """Write all of `data`; a full disk is waited for. How many bytes a stop left unwritten."""
@@ -329,7 +329,7 @@ class Spool:
         return self._size >= self._segment_bytes and not self.is_torn
 
     @property
-    def _room(self) -> int:
+    def _free_bytes(self) -> int:
         return self._limit - self._rotated_bytes - self._size
 
     def _opened(self) -> int:
@@ -361,12 +361,12 @@ class Spool:
     def _delete_what_may_go(self, progress: Progress, release: Callable[[Source], None]) -> None:
         self._delete_the_doomed(progress, release)
         left = rotated(self.directory)
-        room = self._limit - self._size - sum(segment.size for segment in left)  # the doomed are as good as gone
+        free = self._limit - self._size - sum(segment.size for segment in left)  # the doomed are as good as gone
         for index, segment in enumerate(left):
-            if not self._may_go(segment, left[index + 1 :], progress, short=room <= self._segment_bytes):
+            if not self._may_go(segment, left[index + 1 :], progress, short=free <= self._segment_bytes):
                 return
             segment.path.rename(segment.doomed)
-            room += segment.size
+            free += segment.size
             self._release(segment.doomed, progress.sources.get(segment.key), release)
 
     def _delete_the_doomed(self, progress: Progress, release: Callable[[Source], None]) -> None:

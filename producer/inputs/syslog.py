@@ -254,7 +254,7 @@ ACCEPT_SECONDS = 0.1
 """Between two attempts to take a connection, where one failed."""
 LAST_SECONDS = 0.5
 """How long, at a stop, what the kernel holds is still read."""
-TELL_SECONDS = 10.0
+LOG_SECONDS = 10.0
 """Minimum seconds between two events about datagrams that the kernel dropped."""
 _COUNTER = struct.Struct("=I")
 _SO_MEMINFO, _DROPS_AT = 55, 8
@@ -290,7 +290,7 @@ class Syslog(Reader):
         self._connections: dict[socket.socket, _Sender] = {}  # the one whose last message is oldest first
         self._selector = selectors.DefaultSelector()
         self._dropped = 0  # by the kernel, as it counts: modulo 2**32
-        self._untold, self._tell_at = 0, 0.0  # dropped datagrams that are not logged yet, and when they are
+        self._unlogged, self._log_at = 0, 0.0  # dropped datagrams that are not logged yet, and when they are
         self._accepts = True
 
     def prepare(self) -> None:
@@ -305,9 +305,9 @@ class Syslog(Reader):
             self.append(b"\n")  # a kill cut a message short; its sender does not know
         self._selector.register(self._socket, selectors.EVENT_READ)
         self._selector.register(self._told, selectors.EVENT_READ)
-        while not self._stopping.is_set() and self.spool.wait_for_room():
+        while not self._stopping.is_set() and self.spool.wait_for_space():
             self._turn(self._wait_seconds())
-            self._tell_dropped(time.monotonic())
+            self._log_dropped(time.monotonic())
             if not self._accepts and self._longest_idle():
                 self._accept_again()
         self._read_the_last()
@@ -315,7 +315,7 @@ class Syslog(Reader):
 
     def _wait_seconds(self) -> float | None:
         """Until something is due; None: nothing is."""
-        due = [max(0.0, self._tell_at - time.monotonic())] if self._untold else []
+        due = [max(0.0, self._log_at - time.monotonic())] if self._unlogged else []
         if not self._accepts:
             due.append(min(1.0, self._idle_seconds))  # then a connection may be idle
         return min(due, default=None)
@@ -330,7 +330,7 @@ class Syslog(Reader):
         if self._address.kind == "udp":
             with contextlib.suppress(OSError):  # an old kernel
                 self._note_dropped(self._socket.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 64)[4 * _DROPS_AT :])
-        self._tell_dropped(math.inf)
+        self._log_dropped(math.inf)
 
     def release(self) -> None:
         """Close every socket; a unix socket's name goes, too."""
@@ -371,14 +371,14 @@ class Syslog(Reader):
 
     def _note_dropped(self, counter: bytes) -> None:
         (dropped,) = _COUNTER.unpack(counter[: _COUNTER.size])
-        self._untold += (dropped - self._dropped) % _WRAPS
+        self._unlogged += (dropped - self._dropped) % _WRAPS
         self._dropped = dropped
 
-    def _tell_dropped(self, now: float) -> None:
+    def _log_dropped(self, now: float) -> None:
         """Log how many were dropped, each of them once, with a minimum interval."""
-        if self._untold and now >= self._tell_at:
-            events.messages_lost(input=self.spool.name, lost=self._untold, reason="receive_buffer")
-            self._untold, self._tell_at = 0, time.monotonic() + TELL_SECONDS
+        if self._unlogged and now >= self._log_at:
+            events.messages_lost(input=self.spool.name, lost=self._unlogged, reason="receive_buffer")
+            self._unlogged, self._log_at = 0, time.monotonic() + LOG_SECONDS
 
     def _accept(self) -> bytes:
         """Take a connection, if need be in place of an idle one; what that one had begun is a line."""

@@ -9,7 +9,7 @@ from shipper.control import ReceiptsReply, ReceiptsRequest, encode
 from shipper.errors import ShipperError
 from shipper.jetstream import direct_get
 from shipper.jetstream.permission_probe import Probe, ProbeOutcome, ProbeReply, probing
-from shipper.jetstream.publisher import HEADER_ROOM_BYTES
+from shipper.jetstream.publisher import HEADER_RESERVE_BYTES
 from shipper.partition_map import MAX_PARTITIONS, PartitionMap, decode
 from shipper.settings import NatsSettings
 from shipper.subjects import (
@@ -59,7 +59,7 @@ class Sending(NamedTuple):
     @property
     def message_bytes(self) -> int:
         """The largest message, with its headers."""
-        return self.block_bytes + HEADER_ROOM_BYTES
+        return self.block_bytes + HEADER_RESERVE_BYTES
 
     @property
     def make_stream(self) -> str:
@@ -105,9 +105,9 @@ async def _partition_map(probe: Probe, sending: Sending) -> MapFound:
 
 
 async def _rights(probe: Probe, sending: Sending) -> list[Finding]:
-    inbox = _judge_subscription("inbox", await probe.hear(), f"_INBOX_{sending.host}.>", "acks")
+    inbox = _judge_subscription("inbox", await probe.subscribe(), f"_INBOX_{sending.host}.>", "acks")
     listening = control_down(sending.host)
-    asked = _judge_subscription("questions", await probe.hear(listening), listening, "questions of the collector")
+    asked = _judge_subscription("questions", await probe.subscribe(listening), listening, "questions of the collector")
     if inbox.hint:  # every answer below would go there
         denied = await probe.publish(sending.subject, sending.stream)
         return [inbox, asked, *([_judge_publish(denied, sending)] if denied.outcome is ProbeOutcome.DENIED else [])]
@@ -129,7 +129,7 @@ async def _rights(probe: Probe, sending: Sending) -> list[Finding]:
 
 
 def _judge_payload(max_payload: int, sending: Sending) -> Finding:
-    needed = f"a block needs {format_bytes(sending.block_bytes)} and {format_bytes(HEADER_ROOM_BYTES)} for headers"
+    needed = f"a block needs {format_bytes(sending.block_bytes)} and {format_bytes(HEADER_RESERVE_BYTES)} for headers"
     taken = f"the server takes messages of {format_bytes(max_payload)}"
     if max_payload >= sending.message_bytes:
         return good("max_payload", f"{taken}; {needed}")
@@ -193,7 +193,7 @@ def _judge_publish(reply: ProbeReply, sending: Sending) -> Finding:
 def _judge_stream(reply: ProbeReply, sending: Sending) -> list[Finding]:
     if reply.outcome in {ProbeOutcome.DENIED, ProbeOutcome.SILENT}:
         return [note("stream", f"the settings of stream {sending.stream} are not shown to this user")]
-    if reply.outcome is ProbeOutcome.NOBODY:
+    if reply.outcome is ProbeOutcome.NO_SUBSCRIBER:
         hint = "start it with `nats-server -js` or a jetstream block, or use `fshipper server`"
         return [wrong("jetstream", "JetStream is not enabled on this server or for this account", hint)]
     if reply.error_code == NOT_FOUND_STREAM:
@@ -203,7 +203,7 @@ def _judge_stream(reply: ProbeReply, sending: Sending) -> list[Finding]:
         return [wrong("jetstream", str((reply.content["error"] or {}).get("description")), "check the server's log")]
     config, state = reply.content.get("config", {}), reply.content.get("state", {})
     used = f"{format_bytes(state.get('bytes', 0))} of {format_bytes(config.get('max_bytes', 0))} used"
-    found = [*_unsuitable(config, sending), *_room(config, state, sending)]
+    found = [*_unsuitable(config, sending), *_stream_space(config, state, sending)]
     return found or [good("stream", f"stream {sending.stream} keeps every line: discard new, {used}")]
 
 
@@ -287,7 +287,7 @@ def _unsuitable(config: Json, sending: Sending) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _room(config: Json, state: Json, sending: Sending) -> Iterator[Finding]:
+def _stream_space(config: Json, state: Json, sending: Sending) -> Iterator[Finding]:
     most, used = config.get("max_bytes", -1), state.get("bytes", 0)
     most_messages, messages = config.get("max_msgs", -1), state.get("messages", 0)
     hint = "let the collector catch up, or raise it: fshipper partition apply --max-bytes"

@@ -46,7 +46,7 @@ class Window:
         return len(self._open)
 
     @property
-    def room(self) -> bool:
+    def has_capacity(self) -> bool:
         """Whether more may be read."""
         return self.bytes < self._max_bytes and len(self._open) < MAX_ENTRIES
 

@@ -268,18 +268,18 @@ def _unlink(file: DeletableFile, descriptor: int, directory: int, *, leased: boo
     try:
         found = os.stat(hidden, dir_fd=directory, follow_symlinks=False)
         ours = (found.st_dev, found.st_ino) == file.source.key
-        if not (ours and _is_as_long(descriptor, file.source)) or _is_asked_for(descriptor, leased=leased):
+        if not (ours and _is_as_long(descriptor, file.source)) or _is_requested(descriptor, leased=leased):
             _put_back(hidden, name, directory)
             return DeletionOutcome.CHANGED
         os.unlink(hidden, dir_fd=directory)
     except OSError:
         _put_back(hidden, name, directory)
         raise
-    late = os.fstat(descriptor).st_size > file.source.size or _is_asked_for(descriptor, leased=leased)
+    late = os.fstat(descriptor).st_size > file.source.size or _is_requested(descriptor, leased=leased)
     return DeletionOutcome.LATE if late else DeletionOutcome.DELETED
 
 
-def _is_asked_for(descriptor: int, *, leased: bool) -> bool:
+def _is_requested(descriptor: int, *, leased: bool) -> bool:
     """Whether a writer waits for the lease."""
     return leased and fcntl.fcntl(descriptor, fcntl.F_GETLEASE) != fcntl.F_RDLCK
 

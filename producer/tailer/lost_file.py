@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from producer.charset import LOOK_BACK_BYTES
+from producer.charset import MAX_SEARCH_BYTES
 from producer.discovery import scanner
 from producer.discovery.safe_open import close_on_exit
 from producer.discovery.scanner import Key, Seen
@@ -22,7 +22,7 @@ from shipper import events
 
 SETTLED_SECONDS = 60.0
 """A compressed file that is incomplete and did not change for so long stays as it is."""
-KEPT_BYTES = LOOK_BACK_BYTES
+KEPT_BYTES = MAX_SEARCH_BYTES
 """Bytes before the offset: the search for the start of a line goes back so far."""
 SECOND_NS = 10**9
 

@@ -27,7 +27,7 @@ LINES, MATCHES, IS_LINE = range(3)
 WALL_TIMES = 10.0
 """The process is killed, too, when it takes so many times the budget on the clock: it is stopped, or gets no CPU."""
 WALL_LEAST_SECONDS = 10.0
-LOOK_SECONDS = 0.1
+POLL_SECONDS = 0.1
 """Seconds between two checks whether the program must end."""
 TRIES = 2
 """Another process may have ended it, so a block is given to a second process before its file is held back."""
@@ -86,7 +86,7 @@ class Matcher:
         poll = select.poll()
         poll.register(pipe, select.POLLIN)
         while len(found) < size:
-            if not poll.poll(LOOK_SECONDS * 1000):
+            if not poll.poll(POLL_SECONDS * 1000):
                 until = self._budget.not_after(until)
                 if time.monotonic() < until:
                     continue

@@ -4,13 +4,13 @@ import time
 
 from shipper.telemetry import Counter, logger
 
-SAID_EVERY_SECONDS = 60.0
+LOG_INTERVAL_SECONDS = 60.0
 """Minimum interval between two log lines about control messages that are ignored for one reason."""
 
 _CONTROL_IGNORED = Counter(
     "fshipper_control_ignored_total", "Control messages that were neither obeyed nor answered", ["reason"]
 )
-_CONTROL_SAID: dict[str, float] = {}
+_CONTROL_LOGGED_AT: dict[str, float] = {}
 _SESSIONS = Counter("fshipper_sessions_ended_total", "Sessions with the server that ended in trouble", ["program"])
 _REFUSED_REQUESTS = Counter(
     "fshipper_refused_requests_total", "HTTP requests by a name that is not allowed (421) or of another origin (403)"
@@ -40,8 +40,8 @@ def control_ignored(*, subject: str, reason: str) -> None:
     """A control message was ignored; logged at most once a minute for each reason."""
     _CONTROL_IGNORED.labels(reason).inc()
     now = time.monotonic()
-    if now - _CONTROL_SAID.get(reason, -SAID_EVERY_SECONDS) >= SAID_EVERY_SECONDS:
-        _CONTROL_SAID[reason] = now
+    if now - _CONTROL_LOGGED_AT.get(reason, -LOG_INTERVAL_SECONDS) >= LOG_INTERVAL_SECONDS:
+        _CONTROL_LOGGED_AT[reason] = now
         logger.warning("control_ignored", subject=subject, reason=reason)
 
 

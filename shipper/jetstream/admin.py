@@ -22,7 +22,7 @@ from shipper.settings import NatsSettings
 
 Json = dict[str, Any]
 
-NO_ROOM = frozenset({10002, 10023, 10028, 10047})
+NO_SPACE = frozenset({10002, 10023, 10028, 10047})
 """Account limits exceeded, insufficient resources, memory and storage resources exceeded."""
 INVALID_JSON = 10025
 NO_PEERS = 10005
@@ -170,7 +170,7 @@ async def administration(settings: NatsSettings) -> AsyncIterator[Admin]:
 
 def explained(error: ApiError) -> ShipperError:
     """What a refusal means for the caller; `error` itself if a retry may help or the cause is unknown."""
-    if error.code in NO_ROOM:
+    if error.code in NO_SPACE:
         return Unavailable(
             f"the server has not enough storage: {error}",
             hint="a stream reserves its max_bytes: lower --max-bytes or --partitions, or raise max_file_store",

@@ -29,7 +29,7 @@ from shipper.errors import (
 )
 from shipper.jetstream import load_websockets
 from shipper.jetstream.fast_client import NO_TLS, TolerantClient
-from shipper.ports import Heard
+from shipper.ports import MessageHandler
 from shipper.settings import TLS_SCHEMES, NatsSettings
 from shipper.subjects import MONITOR_API, control_down, control_up
 
@@ -329,8 +329,8 @@ class Connection:
         with self.session_errors():
             await self.client.publish(subject, control.encode(message))
 
-    async def listen(self, subject: str, heard: Heard) -> None:
-        """Call `heard` with subject and content of every JSON message; what it returns is sent as the answer.
+    async def listen(self, subject: str, handler: MessageHandler) -> None:
+        """Call `handler` with subject and content of every JSON message; what it returns is sent as the answer.
 
         No content ends the session: what cannot be understood is counted and ignored. Answers go only to the inbox
         of the user that has the right to request on this subject.
@@ -343,7 +343,7 @@ class Connection:
                 reason = reason or "no JSON object"
             else:
                 try:
-                    answer = await heard(message.subject, content)
+                    answer = await handler(message.subject, content)
                     if answer is not None and message.reply:
                         with contextlib.suppress(nats.errors.Error):
                             await message.respond(control.encode(answer))
@@ -421,9 +421,9 @@ class ConnectedSession:
         """The first reply to a JSON request; None: no listener, or no reply in time."""
         return await self._connection.ask(subject, question, within)
 
-    async def listen(self, subject: str, heard: Heard) -> None:
-        """Call `heard` with subject and content of every JSON message; what it returns is sent as the answer."""
-        await self._connection.listen(subject, heard)
+    async def listen(self, subject: str, handler: MessageHandler) -> None:
+        """Call `handler` with subject and content of every JSON message; what it returns is sent as the answer."""
+        await self._connection.listen(subject, handler)
 
     async def close(self) -> None:
         """End the session; idempotent, never raises, never hangs."""

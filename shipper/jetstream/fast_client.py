@@ -221,13 +221,13 @@ class TolerantClient(Client):
             reader._buffer.clear()  # noqa: SLF001
             sieve.put(came)
 
-    async def subscribe_direct(self, subject: str, heard: Callable[[Msg], None]) -> Subscription:
-        """Call `heard` with each message as it is read from the socket.
+    async def subscribe_direct(self, subject: str, handler: Callable[[Msg], None]) -> Subscription:
+        """Call `handler` with each message as it is read from the socket.
 
         nats-py's own way, a queue and a task for each subscription, costs as much again as reading the message.
         """
         subscription = await self.subscribe(subject, cb=_never, pending_msgs_limit=0, pending_bytes_limit=0)
-        self._direct[subscription._id] = heard  # noqa: SLF001 - nats-py offers no other way
+        self._direct[subscription._id] = handler  # noqa: SLF001 - nats-py offers no other way
         return subscription
 
     @contextlib.asynccontextmanager

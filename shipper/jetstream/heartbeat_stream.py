@@ -44,7 +44,7 @@ class HeartbeatReader:
         except ApiError as error:
             raise ConfigError(f"the stream {self._stream} cannot be made: {error}") from None
 
-    async def look(self, known: int = 0) -> HeartbeatUpdate:
+    async def poll(self, known: int = 0) -> HeartbeatUpdate:
         """The heartbeats since the last read; all of them, if there are fewer hosts than `known`.
 
         Raises StreamMissing: the stream was not created. SessionLost: the server does not answer.

@@ -147,7 +147,7 @@ class OrderedReader:
             if int(info["delivered"]["consumer_seq"]) == self._pulls.consumer_sequence:
                 self._note_pending(int(info["num_pending"]))
         self._turn.clear()
-        if self._pulls.has_room and self._bytes < self._budget:
+        if self._pulls.has_capacity and self._bytes < self._budget:
             is_alone, self._oversized = self._oversized, False  # the next message: request it alone, of any size
             await self._pulls.request(
                 batch=1 if is_alone else MESSAGES_A_PULL, max_bytes=None if is_alone else self._budget
@@ -160,7 +160,7 @@ class OrderedReader:
         self._start = StartPosition(delivery.sequence + 1)
         self._arrived.append(TimedDelivery(delivery, time.monotonic()))
         self._bytes += len(delivery.payload)
-        if self._pulls.has_room:
+        if self._pulls.has_capacity:
             self._turn.set()
         self._note_pending(delivery.pending)
 
@@ -232,7 +232,7 @@ class StreamWatcher:
         found = {name: partition_of_stream(self._prefix, name) for name in names}
         return {name: partition for name, partition in sorted(found.items()) if partition is not None}
 
-    async def look(self) -> list[StreamSnapshot]:
+    async def poll(self) -> list[StreamSnapshot]:
         """Every stream of ours. One that is deleted meanwhile is left out."""
         partitions = await self.partitions()
         seen = await asyncio.gather(*(self._see(*each) for each in partitions.items()))

@@ -26,7 +26,7 @@ class ProbeOutcome(enum.Enum):
     """The outcome of a request."""
 
     ANSWERED = "answered"
-    NOBODY = "nobody"  #: the subject has no subscriber
+    NO_SUBSCRIBER = "nobody"  #: the subject has no subscriber
     DENIED = "denied"  #: the user has no right to publish the request
     SILENT = "silent"  #: no answer came
 
@@ -72,9 +72,9 @@ class Probe:
         """Bytes of headers and payload that the server takes in one message."""
         return self._connection.max_payload
 
-    async def hear(self, subject: str = "") -> str:
+    async def subscribe(self, subject: str = "") -> str:
         """Why this user may not subscribe to `subject` (empty: to its own inbox); "" where it may."""
-        await self._connection.client.subscribe(subject or f"{self._inbox}.*", cb=self._heard)
+        await self._connection.client.subscribe(subject or f"{self._inbox}.*", cb=self._on_message)
         return await self._violation()
 
     async def ask(self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None) -> ProbeReply:
@@ -97,7 +97,9 @@ class Probe:
             del self._waiting[token]
         found = dict(message.headers or {})
         return ProbeReply(
-            ProbeOutcome.NOBODY if found.get("Status") == NO_RESPONDERS else ProbeOutcome.ANSWERED, found, message.data
+            ProbeOutcome.NO_SUBSCRIBER if found.get("Status") == NO_RESPONDERS else ProbeOutcome.ANSWERED,
+            found,
+            message.data,
         )
 
     async def account(self) -> ProbeReply:
@@ -128,7 +130,7 @@ class Probe:
         self._connection.forgive()
         return reason
 
-    async def _heard(self, message: Msg) -> None:
+    async def _on_message(self, message: Msg) -> None:
         answer = self._waiting.get(message.subject.rpartition(".")[2])
         if answer is not None and not answer.done():
             answer.set_result(message)

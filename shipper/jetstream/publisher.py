@@ -31,9 +31,9 @@ from shipper.settings import NatsSettings
 from shipper.subjects import BUCKET_STREAM, bucket_subject, control_ask
 
 Ack = Mapping[str, Any]
-HEADER_ROOM_BYTES = 16 * 1024
+HEADER_RESERVE_BYTES = 16 * 1024
 HANDSHAKE_SECONDS = 5.0
-ROOM_BYTES = SOCKET_BUFFER_BYTES // 2  # unsent bytes: above this, messages that may be lost are left out
+MAX_UNSENT_BYTES = SOCKET_BUFFER_BYTES // 2  # unsent bytes: above this, messages that may be lost are left out
 BUCKET_SECONDS = 2.0
 REFUSAL_SECONDS = 0.05  # between two checks whether the server refused a request
 
@@ -60,7 +60,7 @@ class JetStreamPublisher(ConnectedSession):
         Raises Unavailable: none answers. ConfigError: the server does not take messages of `block_bytes`.
         """
         connection = await connect(settings, name=f"fshipper produce {host}", inbox=f"_INBOX_{host}")
-        if connection.max_payload < block_bytes + HEADER_ROOM_BYTES:
+        if connection.max_payload < block_bytes + HEADER_RESERVE_BYTES:
             await connection.close()
             raise ConfigError(
                 f"the server takes {connection.max_payload} bytes a message, a block needs {block_bytes} and headers",
@@ -133,7 +133,7 @@ class JetStreamPublisher(ConnectedSession):
                 connection.dispensable.discard(subject)
                 events.heartbeats_refused(subject=subject)
             return True
-        if connection.client.pending_data_size > ROOM_BYTES:
+        if connection.client.pending_data_size > MAX_UNSENT_BYTES:
             return False
         connection.dispensable.add(subject)
         with connection.session_errors():

@@ -18,7 +18,7 @@ from shipper.errors import RightMissing, SessionLost, StreamMissing
 from shipper.jetstream.connection import NOT_FOUND_CONSUMER, ApiError, ConnectedSession, Connection, connect, describe
 from shipper.jetstream.direct_get import body_of, stored, subject_of
 from shipper.jetstream.leaf_stream import LeafStream, stream_state
-from shipper.jetstream.publisher import HEADER_ROOM_BYTES
+from shipper.jetstream.publisher import HEADER_RESERVE_BYTES
 from shipper.jetstream.pull_loop import HEARTBEAT_SECONDS, SILENCE_SECONDS, PullLoop
 from shipper.model import Delivery, StreamState
 from shipper.settings import NatsSettings
@@ -86,7 +86,7 @@ class JetStreamInbox(ConnectedSession):
         self._stream = stream
         self._consumer = consumer
         self._batch_bytes = batch_bytes
-        self._pull_bytes = max(batch_bytes, connection.max_payload + HEADER_ROOM_BYTES)  # any message fits in a pull
+        self._pull_bytes = max(batch_bytes, connection.max_payload + HEADER_RESERVE_BYTES)  # any message fits in a pull
         self._pulls = PullLoop(
             connection,
             stream,
@@ -265,7 +265,7 @@ class JetStreamInbox(ConnectedSession):
             self._connection.check()
 
     async def _pull(self) -> None:
-        while self._pulls.has_room and self._arrived_bytes < self._batch_bytes:
+        while self._pulls.has_capacity and self._arrived_bytes < self._batch_bytes:
             await self._pulls.request(batch=MESSAGES_A_PULL, max_bytes=self._pull_bytes)
 
     def _on_delivery(self, delivery: Delivery) -> None:

@@ -52,17 +52,17 @@ class PullLoop:
         self._subscription: Subscription | None = None
         self._requests: dict[int, int] = {}  # number -> deliveries that it still allows, oldest first
         self._next_number = 0
-        self._heard_at = time.monotonic()
+        self._received_at = time.monotonic()
 
     @property
-    def has_room(self) -> bool:
+    def has_capacity(self) -> bool:
         """Whether another request may be sent."""
         return len(self._requests) < self._overlap
 
     @property
     def is_silent(self) -> bool:
         """Whether a request is pending, and neither a message nor a heartbeat arrived for `SILENCE_SECONDS`."""
-        return bool(self._requests) and time.monotonic() - self._heard_at > SILENCE_SECONDS
+        return bool(self._requests) and time.monotonic() - self._received_at > SILENCE_SECONDS
 
     async def begin(self, consumer: str) -> None:
         """Read by `consumer` from now on, in a new inbox: what earlier requests still bring is ignored.
@@ -76,7 +76,7 @@ class PullLoop:
         def on_message(message: Msg) -> None:
             if inbox != self._inbox:
                 return
-            self._heard_at = time.monotonic()
+            self._received_at = time.monotonic()
             if message.reply.startswith("$JS.ACK."):
                 self._on_delivery(message)
             else:
@@ -96,7 +96,7 @@ class PullLoop:
         number, self._next_number = self._next_number, self._next_number + 1
         self._requests[number] = batch
         if len(self._requests) == 1:
-            self._heard_at = time.monotonic()
+            self._received_at = time.monotonic()
         body: dict[str, Any] = {"batch": batch} | ({"max_bytes": max_bytes} if max_bytes is not None else {})
         body |= {"expires": self._expires, "idle_heartbeat": int(HEARTBEAT_SECONDS * NANOSECONDS)}
         verb = f"{API}.CONSUMER.MSG.NEXT.{self._stream}.{self._consumer}"

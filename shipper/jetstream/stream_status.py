@@ -20,7 +20,7 @@ from shipper.subjects import (
     partition_subjects,
 )
 
-ASKED_AT_ONCE = 32
+MAX_PARALLEL_REQUESTS = 32
 NANOSECONDS = 1_000_000_000
 CROWDED_PERCENT = 80.0
 """Of a stream's max_bytes: from here on the status names the host that has the most messages in it. Up to 70 % the
@@ -111,8 +111,8 @@ async def status(admin: Admin, *, subject: str) -> Status:
     numbers = {name: number for name in names if (number := partition_of_stream(subject, name)) is not None}
     partitions: list[PartitionStatus] = []
     there = list(numbers.items())
-    for first in range(0, len(there), ASKED_AT_ONCE):
-        asked = (_one(admin, name, number, subject) for name, number in there[first : first + ASKED_AT_ONCE])
+    for first in range(0, len(there), MAX_PARALLEL_REQUESTS):
+        asked = (_one(admin, name, number, subject) for name, number in there[first : first + MAX_PARALLEL_REQUESTS])
         partitions += [each for each in await asyncio.gather(*asked) if each is not None]
     dead, given_up = [await admin.stream(name) if name in names else None for name in (DEAD_LETTERS, ADVISORIES)]
     return Status(

@@ -9,7 +9,7 @@ from typing import Any
 
 from shipper.errors import SessionLost, ShipperError, StreamFull
 from shipper.model import Delivery, Entry, Published, Stored, StreamState
-from shipper.ports import Heard, Inbox, Publisher
+from shipper.ports import Inbox, MessageHandler, Publisher
 from shipper.subjects import COLLECTOR
 from shipper.testing.server import Bus, MemoryStream
 
@@ -58,10 +58,10 @@ class MemorySession:
         self.check()
         return answer
 
-    async def listen(self, subject: str, heard: Heard) -> None:
-        """Call `heard` with subject and content of every JSON message; what it returns is sent as the answer."""
+    async def listen(self, subject: str, handler: MessageHandler) -> None:
+        """Call `handler` with subject and content of every JSON message; what it returns is sent as the answer."""
         self.check()
-        self.bus.listen(self, subject, heard)
+        self.bus.listen(self, subject, handler)
 
     async def close(self) -> None:
         """End the session; idempotent, never raises, never hangs."""

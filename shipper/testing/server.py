@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from shipper.errors import ShipperError, StreamFull, StreamMissing, Unavailable
 from shipper.model import Entry, Stored, StreamState
-from shipper.ports import Heard
+from shipper.ports import MessageHandler
 from shipper.subjects import is_closed
 
 NANOSECONDS = 1_000_000_000
@@ -188,7 +188,7 @@ class Listener(NamedTuple):
 
     session: Session
     pattern: str
-    heard: Heard
+    handler: MessageHandler
 
 
 class Acks:
@@ -207,8 +207,8 @@ class Acks:
     def release(self) -> None:
         """Deliver what was held, in its order, and hold nothing more."""
         held, self._held = self._held or deque(), None
-        for hand_on in held:
-            hand_on()
+        for deliver in held:
+            deliver()
 
     def drop(self, count: int) -> None:
         """Lose the next `count` acks; their messages are stored."""
@@ -223,14 +223,14 @@ class Acks:
         self._published += 1
         return self._refusals.pop(self._published, None)
 
-    def carry(self, hand_on: Callable[[], object]) -> None:
+    def carry(self, deliver: Callable[[], object]) -> None:
         """Take an ack to its publisher: now, later or never."""
         if self._to_drop:
             self._to_drop -= 1
         elif self._held is not None:
-            self._held.append(hand_on)
+            self._held.append(deliver)
         else:
-            hand_on()
+            deliver()
 
 
 TURNS = 5
@@ -307,20 +307,20 @@ class Bus:
 
     # -- control messages ---------------------------------------------------------------------------------------
 
-    def listen(self, session: Session, pattern: str, heard: Heard) -> None:
-        """Let `heard` have every control message that `pattern` matches."""
-        self._listeners.append(Listener(session, pattern, heard))
+    def listen(self, session: Session, pattern: str, handler: MessageHandler) -> None:
+        """Let `handler` have every control message that `pattern` matches."""
+        self._listeners.append(Listener(session, pattern, handler))
 
     def tell(self, subject: str, message: Mapping[str, Any]) -> None:
         """Deliver a control message to its subscribers in the next iteration of the loop."""
         text = json.dumps(message)
         for listener in self._listening(subject):
-            self._spawn(_hear(listener, subject, text))
+            self._spawn(_answered(listener, subject, text))
 
     async def ask(self, subject: str, question: Mapping[str, Any], within: float) -> Mapping[str, Any] | None:
         """The first listener's answer, or None."""
         text = json.dumps(question)
-        answers = [self._spawn(_hear(listener, subject, text)) for listener in self._listening(subject)]
+        answers = [self._spawn(_answered(listener, subject, text)) for listener in self._listening(subject)]
         try:
             async with asyncio.timeout(min(within, self.longest_wait)):
                 for answer in asyncio.as_completed(answers):
@@ -342,10 +342,10 @@ class Bus:
         return task
 
 
-async def _hear(listener: Listener, subject: str, text: str) -> Mapping[str, Any] | None:
+async def _answered(listener: Listener, subject: str, text: str) -> Mapping[str, Any] | None:
     """The answer of one listener, through JSON as on the wire; an error of his ends his session, not the asker's."""
     try:
-        answer = await listener.heard(subject, json.loads(text))
+        answer = await listener.handler(subject, json.loads(text))
     except Exception as error:  # noqa: BLE001 - nats-py reports whatever it is to the session's error callback
         listener.session.fail(str(error) or type(error).__name__)
         return None

@@ -75,33 +75,33 @@ def of_line(head: Column, placed: Column | None, family: Column | None) -> Colum
     found = [_by_priority(head), _by_key(head), _by_word(head)]
     if placed is not None:
         word = F.lower(F.call_function("regexp_extract", head, placed, F.lit(1)))
-        found.insert(0, F.when(placed != "", looked_up(WORDS, word)))
+        found.insert(0, F.when(placed != "", lookup(WORDS, word)))
     if family is not None:
         letter = F.substring(F.regexp_extract(head, LETTER_PATTERN, 0), -1, 1)
-        found.append(F.when(family.isin(*LETTERED_FAMILIES), looked_up(LETTERS, letter)))
+        found.append(F.when(family.isin(*LETTERED_FAMILIES), lookup(LETTERS, letter)))
     return F.coalesce(*found, F.lit("none"))
 
 
 def of_status(status: Column) -> Column:
     """The level of a request by its status; null without a status."""
-    return looked_up(STATUSES, F.substring(status.cast("string"), 1, 1))
+    return lookup(STATUSES, F.substring(status.cast("string"), 1, 1))
 
 
 def of_name(name: Column) -> Column:
     """The level that a JSON value names, a word or a number; null if it names none."""
-    return looked_up(WORDS | NUMBERS, F.lower(name))
+    return lookup(WORDS | NUMBERS, F.lower(name))
 
 
 def _by_key(head: Column) -> Column:
     may = F.contains(head, F.lit("=")) | F.contains(head, F.lit('":'))
     has_key = functools.reduce(operator.or_, (F.contains(head, F.lit(key)) for key in KEYS))
-    return F.when(may & has_key, looked_up(WORDS, F.lower(F.regexp_extract(head, KEYED_PATTERN, 1))))
+    return F.when(may & has_key, lookup(WORDS, F.lower(F.regexp_extract(head, KEYED_PATTERN, 1))))
 
 
 def _by_word(head: Column) -> Column:
     found = F.regexp_extract(head, WORD_PATTERN, 0)
     word = F.substring_index(F.substring_index(found, "[", -1), ":", -1)
-    return looked_up(WORDS, F.lower(word))
+    return lookup(WORDS, F.lower(word))
 
 
 def _by_priority(head: Column) -> Column:
@@ -109,7 +109,7 @@ def _by_priority(head: Column) -> Column:
     return F.when(head.startswith("<"), F.try_element_at(constants(SEVERITIES), priority % 8 + 1))
 
 
-def looked_up(names: dict[str, str], key: Column) -> Column:
+def lookup(names: dict[str, str], key: Column) -> Column:
     """The value of `key` in `names`; null if it is not there."""
     return F.try_element_at(F.map_from_arrays(constants(names), constants(names.values())), key)
 

@@ -119,7 +119,7 @@ def _second(text: Column, form: TimeForm) -> Column:
 
 def _numbered(year: Column, month: Column, rest: Column) -> Column:
     """A time with a month name in the form that a cast parses, which takes a fifth of the time of a format."""
-    number = severity.looked_up(_NUMBERS, month)
+    number = severity.lookup(_NUMBERS, month)
     return F.concat(year, F.lit("-"), number, F.lit("-"), rest)
 
 

@@ -44,7 +44,7 @@ class _Ending:
 
     def __init__(self) -> None:
         self._is_active = False
-        self._asked = False
+        self._requested = False
         self._in_section = False
         self._outside_section = threading.Event()
         self._outside_section.set()
@@ -97,7 +97,7 @@ class _Ending:
             if self._raises:
                 raise KeyboardInterrupt
             return
-        self._asked = True
+        self._requested = True
         if not self._in_section:
             _park()
 
@@ -111,7 +111,7 @@ class _Ending:
         finally:
             self._outside_section.set()
             self._in_section = False
-            if self._asked:
+            if self._requested:
                 _park()
 
     @contextlib.contextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 TICKS = os.sysconf("SC_CLK_TCK")
 NOISE_CORES = 0.25  # above it, what others do would be measured too
 WAIT_SECONDS = 30
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 KERNEL = 2  # the parent of all kernel threads: what they do is ours as a rule (writing back, sockets)
 PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 NOT_BUSY = (3, 4)  # idle and waiting for the disk; guests (8, 9) are in the user's time already
@@ -152,7 +152,7 @@ def quiet(wait_seconds: float = WAIT_SECONDS, look: Callable[[], float] | None =
 def look_around() -> float:
     """What others use for a second."""
     before = now()
-    time.sleep(LOOK_SECONDS)
+    time.sleep(POLL_SECONDS)
     return others_cores(before, now())
 
 

@@ -17,7 +17,7 @@ from natsd import NatsServer, running
 
 HOST = "bench1.example.net"
 HERE = Path(__file__).resolve().parent
-LOOK_SECONDS = 0.05
+POLL_SECONDS = 0.05
 PATIENCE_SECONDS = 900.0
 SHOWN_BYTES = 2000
 OTHER_TREE = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
@@ -112,7 +112,7 @@ class Program:
         return os.waitstatus_to_exitcode(status)
 
     def _look(self) -> None:
-        while not self._over.wait(LOOK_SECONDS):
+        while not self._over.wait(POLL_SECONDS):
             self._peak_mib = max(self._peak_mib, peak_mib(self.pid))
             self._tree_cpu_s = max(self._tree_cpu_s, tree_cpu_s(self.pid))
 

@@ -11,7 +11,7 @@ from programs import FailedError
 
 from shipper.subjects import COLLECTOR, stream_name
 
-LOOK_SECONDS = 0.01
+POLL_SECONDS = 0.01
 TIMEOUT_SECONDS = 10.0
 
 
@@ -90,5 +90,5 @@ def _until(true: Callable[[], bool], within: float, what: str) -> float:
     while not true():
         if time.monotonic() > deadline:
             raise FailedError(f"not within {within:.0f} s: {what}")
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     return time.monotonic()

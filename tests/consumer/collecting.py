@@ -189,7 +189,7 @@ class PartitionHarness:
             try:
                 yield worker
             finally:
-                stop.ask()
+                stop.request()
                 await asyncio.wait_for(running, 20)
 
     async def die(self, **task: Any) -> None:

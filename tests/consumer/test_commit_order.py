@@ -69,7 +69,7 @@ async def test_a_stop_within_a_batch_ends_it_after_the_current_part(tmp_path: Pa
     class StopAtAck(MemoryInbox):
         async def ack(self, delivery: Delivery) -> None:
             await super().ack(delivery)
-            stop.ask()
+            stop.request()
 
     harness.inbox = StopAtAck
     with harness.worker(stop=stop, batch_bytes=batch_bytes) as worker:

@@ -66,7 +66,7 @@ async def test_a_file_that_was_removed_from_outside_is_recorded_and_later_bytes_
 async def test_a_file_without_a_writer_is_missed_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
 ) -> None:
-    monkeypatch.setattr(maintenance, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(maintenance, "POLL_SECONDS", 0.05)
     harness, log = PartitionHarness(tmp_path), Log(LINES)
     harness.send(log, 0, 4)
     async with harness.running() as worker:

@@ -111,7 +111,7 @@ def test_a_day_that_was_taken_away_comes_back_as_gaps(tmp_path: Path, damages: l
 def test_the_manifest_has_the_sum_of_the_stored_bytes(tmp_path: Path, codec: str) -> None:
     write_segments(tmp_path, FILE, [TEXT], codec=codec)
     (segment,) = standing(tmp_path)
-    text, stored = segment_io.look_through(tmp_path / "archive" / segment.path, codec)
+    text, stored = segment_io.count_content(tmp_path / "archive" / segment.path, codec)
     assert (segment.bytes_stored, segment.crc32_stored) == (stored.octets, f"{stored.crc:08x}")
     assert (segment.crc32, text.octets) == (f"{text.crc:08x}", len(TEXT))
 

@@ -13,7 +13,7 @@ from fleet import Fleet, until
 from natsd import running
 from ports import free_port
 
-from shipper.heartbeat import FileBehind, Heartbeat, encode
+from shipper.heartbeat import Heartbeat, LaggingFile, encode
 
 pytestmark = pytest.mark.skipif(
     installed() is None, reason=f"no browser on PATH ({', '.join(NAMES)}): apt-get install chromium"
@@ -22,7 +22,7 @@ QUIET = Heartbeat(version="1.0", partition=0, every=600.0, up=60.0, files=1, sil
 HOSTILE = "<img src=x onerror=\"document.title='pwned'\"></script><script>document.title='pwned'</script>"
 STUCK = dataclasses.replace(
     QUIET, backlog=2048, backlog_age=60.0, shipped=1, trouble=f"refused: {HOSTILE}\u202e", version=HOSTILE[:40],
-    worst=(FileBehind(file=f"/{HOSTILE}\udcff\u202egol.exe", offset=0, behind=2048, age=60.0),),
+    worst=(LaggingFile(file=f"/{HOSTILE}\udcff\u202egol.exe", offset=0, behind=2048, age=60.0),),
 )  # fmt: skip
 SAYS = "document.getElementById('says').textContent"
 COLOUR = "getComputedStyle(document.body).backgroundColor"

@@ -11,7 +11,7 @@ import pytest
 from fleet import FSHIPPER, Fleet, until
 from natsd import running
 
-from shipper.heartbeat import FileBehind, Heartbeat, encode
+from shipper.heartbeat import Heartbeat, LaggingFile, encode
 from shipper.main import run
 
 SOON = ("--dead-after", "1s", "--stuck-after", "1s")
@@ -126,7 +126,7 @@ def test_a_partition_without_a_collector_is_not_well(fleet):
 
 
 def test_the_table_names_the_worst_first_and_no_terminal_obeys_it(fleet):
-    worst = (FileBehind(file="/a\x1b[2J\u202e.log", offset=0, behind=9, age=9.0),)
+    worst = (LaggingFile(file="/a\x1b[2J\u202e.log", offset=0, behind=9, age=9.0),)
     quiet = Heartbeat(version="1.0", partition=0, every=60.0, up=60.0, files=1, silent=60.0)
     stuck = Heartbeat(
         version="0.9\x1b[31m", partition=1, every=60.0, up=60.0, files=1, silent=60.0, backlog=2048, backlog_age=60.0,

@@ -49,15 +49,15 @@ async def test_a_poll_yields_what_is_new_and_everything_after_a_host_was_forgott
             await publish(session, 1)
             await settled(session, 1)
             await stored(lambda: server.last_sequence(BEATS), 2)
-            first = await beats.look()
+            first = await beats.poll()
             await soon(session.mention(BEAT, b"3"))
             await publish(session, 2)
             await settled(session, 1)
             await stored(lambda: server.last_sequence(BEATS), 3)
-        second = await beats.look(2)
+        second = await beats.poll(2)
         assert await beats.forget("web2")
         assert not await beats.forget("web3")
-        third = await beats.look(2)
+        third = await beats.poll(2)
     finally:
         await connection.close()
     told = [(found.complete, [beat.payload for beat in found.beats]) for found in (first, second, third)]
@@ -67,7 +67,7 @@ async def test_a_poll_yields_what_is_new_and_everything_after_a_host_was_forgott
 async def look(settings):
     connection = await connect(settings, name="test", inbox="_INBOX_test")
     try:
-        return await HeartbeatReader(connection, "logs").look()
+        return await HeartbeatReader(connection, "logs").poll()
     finally:
         await connection.close()
 

@@ -139,8 +139,8 @@ def test_a_handler_takes_any_message_or_raises_what_the_connection_ignores(messa
 
     async def ask_all() -> None:
         for handle in (
-            lambda: retired.heard(f"ctl.up.{HOST}", message),
-            lambda: StreamProvisioner(Nothing(), None).heard(f"ctl.up.{HOST}", {**message, "ask": "place"}),  # type: ignore[arg-type]
+            lambda: retired.answer(f"ctl.up.{HOST}", message),
+            lambda: StreamProvisioner(Nothing(), None).answer(f"ctl.up.{HOST}", {**message, "ask": "place"}),  # type: ignore[arg-type]
         ):
             with contextlib.suppress(CONTENT_ERRORS):
                 await handle()

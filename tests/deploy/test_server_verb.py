@@ -197,9 +197,9 @@ def test_the_default_store_is_where_a_users_data_belongs(monkeypatch, tmp_path):
 
 def test_the_room_for_streams_counts_what_they_take_already(tmp_path, monkeypatch):
     monkeypatch.setattr(verb.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1_000_000}))
-    assert verb.room_for_streams(tmp_path) == 850_000
+    assert verb.space_for_streams(tmp_path) == 850_000
     (tmp_path / "block").write_bytes(b"x" * 40_960)
-    assert verb.room_for_streams(tmp_path) == 850_000 + int(40_960 * 0.85)
+    assert verb.space_for_streams(tmp_path) == 850_000 + int(40_960 * 0.85)
 
 
 def test_the_example_configuration_is_one_that_the_server_takes(tmp_path):

@@ -110,7 +110,7 @@ class Producer:
         running = asyncio.create_task(self.run())
         try:
             yield
-            self.stop.ask()
+            self.stop.request()
             await asyncio.wait_for(running, 20)
         finally:
             running.cancel()

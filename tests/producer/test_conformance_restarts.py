@@ -39,12 +39,12 @@ async def test_truncated_while_the_output_is_blocked_starts_again_and_counts_wha
         producer.bus.acks.hold()
         append(path, lines(500_000))  # more than the window takes
         whole = path.stat().st_size
-        await becomes(lambda: not producer.pipeline.delivery.window.room and whole in sizes(producer))
+        await becomes(lambda: not producer.pipeline.delivery.window.has_capacity and whole in sizes(producer))
         with path.open("r+b") as stream:
             stream.truncate(0)
         append(path, b"anew\n")
         await becomes(lambda: len(b"anew\n") in sizes(producer))
-        assert not producer.pipeline.delivery.window.room
+        assert not producer.pipeline.delivery.window.has_capacity
         producer.bus.acks.release()
         await becomes(lambda: list(producer.stream)[-1].payload == b"anew\n")
     archive = producer.archived()
@@ -70,7 +70,7 @@ async def test_a_file_deleted_during_the_last_drain_is_shipped_to_what_was_read_
         producer.bus.acks.hold()
         append(path, lines(100, 100))
         await becomes(lambda: len(producer.pipeline.delivery.window) > 0)
-        producer.stop.ask()
+        producer.stop.request()
         path.unlink()
         producer.bus.acks.release()
     archive = producer.archived()
@@ -88,7 +88,7 @@ async def test_a_drain_that_comes_to_no_end_is_over_in_time_and_the_next_start_s
     producer.bus.acks.hold()
     async with producer.running():
         await becomes(lambda: len(producer.stream) > 0)
-        producer.stop.ask()
+        producer.stop.request()
     assert Checkpoints(tmp_path / "checkpoint.sqlite").load()[0].offset == 0
     producer.bus.acks.release()
     await producer.ship_once()

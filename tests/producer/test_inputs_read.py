@@ -109,7 +109,7 @@ def test_datagrams_that_the_kernel_had_to_drop_are_counted(tmp_path: Path, capsy
         kept = text(tmp_path).count(b"\n")
         to.sendto(b"<13>after", ("127.0.0.1", port))
         reader._turn(0)
-        reader._tell_dropped(0.0)
+        reader._log_dropped(0.0)
     reader.release()
     assert f"lost={200 - kept}" in plain(capsys.readouterr().err)
 

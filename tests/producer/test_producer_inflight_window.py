@@ -16,10 +16,10 @@ def entry(number: int, size: int = 10) -> Entry:
 def test_there_is_room_below_the_bytes_and_the_number_and_not_above() -> None:
     window = Window(10_000)
     for number in range(4):
-        assert window.room
+        assert window.has_capacity
         window.open(entry(number, 10_000 // 4 - ENTRY_BYTES), 0.0)
     assert window.bytes == 10_000
-    assert not window.room
+    assert not window.has_capacity
     many = Window(1 << 40)
     for number in range(MAX_ENTRIES):
         assert many.room
@@ -54,5 +54,5 @@ def test_nothing_is_in_flight_when_it_is_cleared_and_tokens_still_grow() -> None
     window = Window(1 << 20)
     token = window.open(entry(0), 0.0)
     window.clear()
-    assert (len(window), window.bytes, window.room) == (0, 0, True)
+    assert (len(window), window.bytes, window.has_capacity) == (0, 0, True)
     assert window.open(entry(1), 0.0) > token

@@ -14,7 +14,7 @@ from waiting import becomes
 
 from producer.checkpoint.store import Checkpoints
 from producer.fingerprint import Mark
-from producer.migration import asked_for, handed_off
+from producer.migration import handed_off, sources_to_request
 from producer.model import Archived, Destination, Place, Point, Source
 from producer.session.delivery_check import LATE_SECONDS, DeliveryCheck
 from shipper import codec
@@ -91,7 +91,7 @@ class World:
             await becomes(lambda: not self.producer.pipeline.ready())
             yield
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """The request of a mover lets the host read the map immediately."""
         self.producer.pipeline._sessions.migration.answer()
 
@@ -123,7 +123,7 @@ async def test_a_host_that_is_moved_continues_after_its_marker_in_the_other_part
     async with world.running():
         await becomes(lambda: len(world.partitions[0].stream) == 1)
         world.belongs(1, 1)
-        world.look()
+        world.poll()
         await becomes(lambda: world.place == Place(partition=1, version=1))
         world.append(b"two\n")
         await becomes(lambda: len(world.partitions[1].stream) == 1)
@@ -153,14 +153,14 @@ async def test_a_host_stays_as_long_as_its_collector_is_away(tmp_path: Path) -> 
     world.partitions[0].is_away = True
     async with world.running():
         world.belongs(1, 1)
-        world.look()
+        world.poll()
         world.append(b"one\n")
         await becomes(lambda: len(world.partitions[0].stream) == 1)
-        world.look()
+        world.poll()
         await asyncio.sleep(0.3)
         assert world.place == Place(partition=0)
         world.partitions[0].is_away = False
-        world.look()
+        world.poll()
         await becomes(lambda: world.place.partition == 1)
 
 
@@ -238,7 +238,7 @@ async def test_an_older_map_moves_no_host(tmp_path: Path) -> None:
     async with world.running():
         await becomes(lambda: world.place == Place(partition=1, version=5))
         world.belongs(0, 4)
-        world.look()
+        world.poll()
         await asyncio.sleep(0.2)
         assert world.place == Place(partition=1, version=5)
 
@@ -321,7 +321,7 @@ def test_a_source_that_the_archive_knows_nothing_of_is_sent_from_its_origin() ->
 
 def test_a_source_without_a_request_is_trusted_to_be_where_it_was_archived() -> None:
     over = source(8, ended_at=1.0, archives=(Archived(ARCHIVE, 8),))
-    assert asked_for([over]) == []
+    assert sources_to_request([over]) == []
     (after,) = handed_off([over], ReceiptsReply(ARCHIVE, 99, ()), set())
     assert (after.offset, after.ended_at, after.handoff) == (8, 1.0, Handoff(8, 8, ARCHIVE))
 

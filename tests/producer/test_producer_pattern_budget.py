@@ -321,7 +321,7 @@ def test_the_end_waits_for_one_block_over_budget_at_most(tmp_path: Path) -> None
         running = asyncio.create_task(producer.run())
         await becomes(lambda: bool(edits.budget.held_back))
         asked = time.thread_time(), time.monotonic()
-        producer.stop.ask()
+        producer.stop.request()
         await running
         return time.monotonic() - asked[1]
 

@@ -111,7 +111,7 @@ async def test_no_more_is_in_flight_than_the_window_and_the_loads_ahead(tmp_path
     producer = Producer(tmp_path, "app.log", encoding=Encoding.IDENTITY)
     producer.bus.acks.hold()
     async with producer.running():
-        await becomes(lambda: producer.sessions and not producer.pipeline.delivery.window.room)
+        await becomes(lambda: producer.sessions and not producer.pipeline.delivery.window.has_capacity)
         for _ in range(200):
             await asyncio.sleep(0)
         assert producer.pipeline.delivery.window.bytes < (1 << 20) + BATCHES_AHEAD * BATCH_BYTES + (1 << 20)
@@ -195,7 +195,7 @@ async def test_a_stop_ends_in_time_also_when_no_server_answers(hung: bool, tmp_p
             sessions = producer.sessions
             await becomes(lambda: producer.sessions > sessions)
         began = asyncio.get_running_loop().time()
-        producer.stop.ask()
+        producer.stop.request()
     assert asyncio.get_running_loop().time() - began < 3.0
     assert Checkpoints(tmp_path / "checkpoint.sqlite").load()[0].offset == 0
 

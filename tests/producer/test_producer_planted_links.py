@@ -25,7 +25,7 @@ from producer.discovery import safe_open, scanner
 from producer.discovery.patterns import real_path
 from producer.discovery.safe_open import Links, NotFollowed
 from producer.inputs.factory import inputs_of, named
-from producer.inputs.pipes import LOOK_SECONDS, Fifo
+from producer.inputs.pipes import POLL_SECONDS, Fifo
 from producer.inputs.syslog import Address, listen
 from producer.tailer.ended_files import REMOVED, DeletableFile, DeletionOutcome, delete
 from shipper.errors import ConfigError
@@ -764,7 +764,7 @@ def test_a_fifo_that_is_exchanged_for_a_link_is_read_on_and_the_target_is_not(pl
         to.write(SECRET)
         writer.write(b"one\n")
         until(lambda: text(place.directory) == b"one\n")
-        time.sleep(1.5 * LOOK_SECONDS)
+        time.sleep(1.5 * POLL_SECONDS)
         writer.write(b"two\n")
         until(lambda: text(place.directory) == b"one\ntwo\n", what=lambda: repr(text(place.directory)))
 

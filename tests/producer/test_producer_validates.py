@@ -22,7 +22,7 @@ from shipper.main import run
 from shipper.settings import NatsSettings
 
 HOST = "web1.example.net"
-NOBODY = 65534
+NO_SUBSCRIBER = 65534
 Validate = Callable[..., tuple[int, dict[str, Any]]]
 
 RIGHTS = {
@@ -139,7 +139,7 @@ def rights_of_nobody() -> Iterator[None]:
     """Root may write everywhere: the block runs as a user that may not. Other users have no such right to lose."""
     root = os.geteuid() == 0
     if root:
-        os.setresuid(NOBODY, NOBODY, 0)
+        os.setresuid(NO_SUBSCRIBER, NO_SUBSCRIBER, 0)
     try:
         yield
     finally:

@@ -108,7 +108,7 @@ async def test_tasks_run_during_a_pause_with_the_session_of_the_pause() -> None:
     stop, task, current = Stop(), Noting("a", []), session()
     pausing = asyncio.create_task(scheduler_of(task, stop=stop).pause(3600.0, current))
     await becomes(lambda: len(task.sessions) > 2)
-    stop.ask()
+    stop.request()
     await asyncio.wait_for(pausing, 20)
     assert set(task.sessions) == {current}
 
@@ -121,7 +121,7 @@ async def test_a_stop_ends_a_pause() -> None:
     stop, task = Stop(), Noting("a", [])
     pausing = asyncio.create_task(scheduler_of(task, stop=stop, poll=3600.0).pause(3600.0))
     await asyncio.sleep(0.01)
-    stop.ask()
+    stop.request()
     await asyncio.wait_for(pausing, 20)
 
 
@@ -148,7 +148,7 @@ async def test_a_stop_ends_pending_work() -> None:
         finally:
             cancelled.set()
 
-    stop.ask()
+    stop.request()
     with pytest.raises(SessionLost, match="a stop was requested before the host had moved"):
         await scheduler_of(stop=stop).run_until(work(), before="the host had moved")
     await asyncio.wait_for(cancelled.wait(), 20)

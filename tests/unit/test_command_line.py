@@ -8,7 +8,7 @@ from shipper import __version__, main
 from shipper.errors import ConfigError, Fatal, Poison, SessionLost, StreamFull, Transient, Unavailable, UsageError
 
 FACE = "from shipper.main import main; main()"
-NOBODY = "nats://127.0.0.1:1"
+NO_SUBSCRIBER = "nats://127.0.0.1:1"
 VERBS = ["produce", "consume", "partition", "report", "server", "demo"]
 
 
@@ -63,7 +63,7 @@ def test_a_wrong_configuration_is_78_with_every_problem_on_a_line(capsys, monkey
 
 
 def test_no_server_is_69_with_what_to_do(capsys):
-    assert main.run(["partition", "status", "--url", NOBODY]) == 69
+    assert main.run(["partition", "status", "--url", NO_SUBSCRIBER]) == 69
     said = capsys.readouterr().err
     assert "no NATS server answers" in said
     assert "hint: start one" in said
@@ -71,7 +71,7 @@ def test_no_server_is_69_with_what_to_do(capsys):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["shipp"], ["produce", "--bogus"], ["partition", "status", "--url", NOBODY], ["report", "--date", "x"]],
+    [["shipp"], ["produce", "--bogus"], ["partition", "status", "--url", NO_SUBSCRIBER], ["report", "--date", "x"]],
 )
 def test_a_person_sees_no_traceback(arguments):
     done = fshipper(*arguments)
@@ -178,7 +178,7 @@ def test_a_password_on_the_command_line_works_and_is_warned_of_once(url, capsys)
     assert "hush" not in said
 
 
-@pytest.mark.parametrize("arguments", [["--url", NOBODY], ["--url", f"127.0.0.1:1,{NOBODY}"], ["--url"]])
+@pytest.mark.parametrize("arguments", [["--url", NO_SUBSCRIBER], ["--url", f"127.0.0.1:1,{NO_SUBSCRIBER}"], ["--url"]])
 def test_a_url_without_a_password_is_not_warned_of(arguments, capsys):
     main.run(["partition", "status", *arguments])
     assert "warning: " not in capsys.readouterr().err

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shipper.heartbeat import MAX_BYTES, MAX_FILES, MAX_NAME, FileBehind, Heartbeat, decode, encode, plausible
+from shipper.heartbeat import MAX_BYTES, MAX_FILES, MAX_NAME, Heartbeat, LaggingFile, decode, encode, plausible
 
 BEAT = Heartbeat(version="1.2.3", partition=3, every=5.0, up=86400.5, files=12)
 
 
-def behind(file: str, octets: int = 1) -> FileBehind:
-    return FileBehind(file=file, offset=7, behind=octets, age=1.5, still=0.5)
+def behind(file: str, octets: int = 1) -> LaggingFile:
+    return LaggingFile(file=file, offset=7, behind=octets, age=1.5, still=0.5)
 
 
 def fields(**changed: object) -> bytes:

@@ -64,7 +64,7 @@ def test_sighup_reloads_and_ends_nothing(program):
 
 async def test_a_stop_ends_a_nap_early():
     stop = Stop()
-    asyncio.get_running_loop().call_soon(stop.ask)
+    asyncio.get_running_loop().call_soon(stop.request)
     began = time.monotonic()
     await stop.nap(3600)
     assert time.monotonic() - began < 5 * slowdown()
@@ -75,17 +75,17 @@ async def test_a_stop_ends_a_nap_early():
 async def test_a_nap_without_a_stop_ends_by_itself():
     stop = Stop()
     await stop.nap(0.01)
-    assert (stop.asked, stop.asked_for) == (False, 0.0)
+    assert (stop.requested, stop.seconds_since_request) == (False, 0.0)
 
 
 async def test_asking_twice_changes_nothing_and_reports_once():
     stop, told = Stop(), []
-    stop.on_ask(lambda: told.append("told"))
-    stop.ask()
-    first = stop.asked_for
-    stop.ask()
-    assert stop.asked
-    assert stop.asked_for >= first >= 0
+    stop.on_request(lambda: told.append("told"))
+    stop.request()
+    first = stop.seconds_since_request
+    stop.request()
+    assert stop.requested
+    assert stop.seconds_since_request >= first >= 0
     assert told == ["told"]
 
 

@@ -52,8 +52,8 @@ def test_patience_is_short_before_the_first_session_and_long_after_it(clock):
 
 
 def test_a_session_whose_group_was_served_is_no_longer_at_the_start(clock):
-    company = SessionGroup()
-    first, second = (Patience(at_start=10, later=1000, clock=clock, company=company) for _ in range(2))
+    group = SessionGroup()
+    first, second = (Patience(at_start=10, later=1000, clock=clock, group=group) for _ in range(2))
     first.served()
     clock.turn(999)
     assert second.after(Transient("no stream"), AT_ONCE) == 0.0
@@ -125,7 +125,7 @@ async def test_permanent_errors_are_raised_immediately():
 async def test_a_stop_ends_the_attempts_and_the_nap_between_them():
     stop = Stop()
     hour = Backoff(first=1, cap=1)
-    hour.delay = lambda attempt: stop.ask() or 3600.0
+    hour.delay = lambda attempt: stop.request() or 3600.0
     work = Failing(Transient("1"), Transient("2"), Transient("3"))
     with pytest.raises(Transient, match="2"):
         await until_done(work, policy=hour, stop=stop, attempts=9)

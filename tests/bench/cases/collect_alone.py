@@ -12,7 +12,7 @@ from shipper.settings import CollectorSettings
 
 OURS = "collector"
 BARE = "bare pull loop"
-LOOK_SECONDS = 0.005
+POLL_SECONDS = 0.005
 
 
 def run(place: Place) -> list[Reading]:
@@ -55,7 +55,7 @@ def _first_byte(of: str, on: Stage) -> float:
     while not any(path.stat().st_size for path in where(pattern)):
         if time.monotonic() > deadline:
             raise FailedError(f"the {of} wrote nothing within a minute")
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     return time.monotonic()
 
 

@@ -17,7 +17,7 @@ LINES_A_SECOND = 1000
 LINE_BYTES = 100
 WARM_SECONDS, SECONDS = 4.0, 15.0
 PATIENCE_SECONDS = 30.0
-LOOK_SECONDS = 0.002
+POLL_SECONDS = 0.002
 
 
 def run(place: Place) -> list[Reading]:
@@ -96,7 +96,7 @@ def _delays(files: list[Watched], writer: Program) -> list[float]:
             if times := file.news():
                 now, last = time.monotonic_ns(), time.monotonic()
                 delays += [(now - written) / 1e9 for written in times if written > warm]
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     writer.end()
     return delays
 
@@ -111,7 +111,7 @@ CASE = Case(
     run,
     lines=(Line("p99 under 250 ms", OF, "p99", at_most=250.0),),
     notes=(
-        f"each line holds the time of its write; the archive's open files are read every {1000 * LOOK_SECONDS:g} ms;",
+        f"each line holds the time of its write; the archive's open files are read every {1000 * POLL_SECONDS:g} ms;",
         f"{SECONDS:g} s behind a warm-up of {WARM_SECONDS:g} s; settings as they are, every batch synced",
     ),
 )

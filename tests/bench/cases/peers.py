@@ -20,7 +20,7 @@ FAST, CAREFUL = "rsyslog, plain TCP", "rsyslog, RELP with a queue on disk"
 MODULES = "*/rsyslog/omrelp.so"
 PEER_MB = {FAST: 256, CAREFUL: 128}  # slower ones get less: it is MB/s
 SILENCE_SECONDS = 5.0  # nothing more comes
-LOOK_SECONDS = 0.01
+POLL_SECONDS = 0.01
 HOST = "peer1.example.net"
 
 GLOBAL = """
@@ -148,7 +148,7 @@ def _until_silent(path: Path, size: int) -> float:
     """When the file had grown for the last time (monotonic): to the size of the source, or to nothing more."""
     had, grew = 0, time.monotonic()
     while had < size and time.monotonic() - grew < SILENCE_SECONDS:
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
         has = path.stat().st_size if path.exists() else 0
         if has != had:
             had, grew = has, time.monotonic()
@@ -172,7 +172,7 @@ def _until_listening(port: int) -> None:
     while time.monotonic() < deadline:
         with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
             return
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     raise FailedError("rsyslogd does not listen")
 
 
