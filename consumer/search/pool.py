@@ -31,6 +31,7 @@ MAX_MEMORY_BYTES = 512 * 1024 * 1024
 BATCH_HITS = 500
 REPORT_SECONDS = 0.1
 WAIT_SECONDS = 0.25
+ENDING_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 _NO_BOUND = -(1 << 64)
 MAX_ATTEMPTS = 2
 """A file is read again once by another worker after its worker was killed."""
@@ -139,7 +140,7 @@ class Search:
 
     def _assign(self) -> None:
         while len(self._workers) < self._jobs and len(self._workers) < len(self._order) + len(self._running):
-            self._workers.append(self._start())
+            self._start()
         for worker in self._workers:
             if worker.task is None and self._order:
                 number = self._order.popleft()
@@ -152,13 +153,20 @@ class Search:
             worker.connection.send((number, self.parts[number], self._running[number].hits_received))
 
     def _start(self) -> _Worker:
+        """A new worker. Signals wait meanwhile: Python drops an exception that is raised in its callbacks of a fork."""
         context = multiprocessing.get_context("fork")
         ours, theirs = context.Pipe()
         others = [worker.connection for worker in self._workers]
         process = context.Process(target=_work, args=(theirs, [ours, *others], self._request), daemon=True)
-        process.start()
-        theirs.close()
-        return _Worker(process, ours)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
+        try:
+            process.start()
+            worker = _Worker(process, ours)
+            self._workers.append(worker)
+            theirs.close()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return worker
 
     def _receive(self) -> None:
         by_connection = {worker.connection: worker for worker in self._workers if worker.task is not None}
@@ -191,9 +199,7 @@ class Search:
             self._finish(_Done(number, None, error))
             return
         task.attempts += 1
-        fresh = self._start()
-        self._workers.append(fresh)
-        self._send(fresh, number)
+        self._send(self._start(), number)
 
     def _finish(self, done: _Done) -> None:
         task = self._running.pop(done.number)
@@ -254,7 +260,9 @@ def _size(hit: Hit) -> int:
 def _work(connection: Connection, inherited: list[Connection], request: Request) -> None:
     """A worker: takes files until its pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends it
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
     for other in inherited:
         other.close()
     with contextlib.suppress(OSError, ValueError):

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -183,6 +184,22 @@ def test_a_signal_ends_every_worker(large: Path, number: int, code: int) -> None
     process.communicate(timeout=20)
     assert process.returncode == code
     until(lambda: not any(map(is_running, workers)), what="the workers end")
+
+
+SIGNAL_AFTER_FORK = """
+import os, signal, sys
+os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), int(sys.argv[1])))
+from shipper.main import run
+sys.exit(run(["search", "line", "--jobs", "2", "--archive", sys.argv[2]]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_a_worker_is_forked_ends_the_search(archive: Path, number: int) -> None:
+    """Python writes an exception of such a callback to stderr and drops it."""
+    command = [sys.executable, "-c", SIGNAL_AFTER_FORK, str(int(number)), str(archive)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (ended.returncode, ended.stderr) == (130, "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
