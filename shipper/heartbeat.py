@@ -168,7 +168,9 @@ def _value(name: str, kind: Any, value: Any) -> Any:
         return value is True
     if kind is str:
         return _short(str(value), _MAX_CHARACTERS.get(name, MAX_NAME))
-    return tuple(_bounded(LaggingFile, each) for each in value[:MAX_FILES])
+    if name == "worst":
+        return tuple(_bounded(LaggingFile, each) for each in value[:MAX_FILES])
+    raise NotImplementedError(f"no bound for {name}: {kind}")
 
 
 def _count(value: Any) -> int:

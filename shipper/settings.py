@@ -116,7 +116,7 @@ def _expressions(value: object, *, ready: Set[str] = frozenset()) -> object:
     expressions = (value,) if isinstance(value, str) else value
     if isinstance(expressions, tuple | list):
         for expression in expressions:
-            if expression not in ready:
+            if not (isinstance(expression, str) and expression in ready):
                 _check_expression(str(expression))
     return expressions
 

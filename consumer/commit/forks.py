@@ -243,8 +243,9 @@ class ArchivedBytes:
             host, segments = known.host.encode(), list[Segment]()
             for path in manifests_of_day(self._archive, date):
                 with path.open("rb") as lines:
-                    segments += manifest.segments_in(line for line in lines if host in line)
-            of_host = manifest.standing(each for each in segments if each.host == known.host)
+                    found = manifest.segments_in(line for line in lines if host in line)
+                    segments += (each for each in found if each.host == known.host)
+            of_host = manifest.standing(segments)
             self._sealed[key] = [self._of_segment(each) for each in of_host if each.file == known.file]
         return self._sealed[key]
 

@@ -129,7 +129,7 @@ class HostTable:
     def __len__(self) -> int:
         return len(self._heard)
 
-    def hear(self, news: HeartbeatUpdate) -> None:
+    def update(self, news: HeartbeatUpdate) -> None:
         """Add heartbeats that were read."""
         heard = {} if news.complete else self._heard
         for stored in news.beats:

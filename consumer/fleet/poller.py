@@ -84,7 +84,7 @@ class FleetPoller:
         admin = Admin(connection)
         news = await self._news(beats)
         if news is not None:
-            self._table.hear(news)
+            self._table.update(news)
         found = await status(admin, subject=self._prefix)
         await self._check_lines(admin, found.partitions)
         now_ns = news.now_ns if news else time.time_ns()

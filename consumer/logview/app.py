@@ -286,7 +286,7 @@ def _report_missing(log: FleetLog, wanted: Wanted, *, waits: bool) -> bool:
         tell(f"no host is called {each!r} so far" + (f"; there is {', '.join(nearest)}" if nearest else ""))
     if (begins := log.missing_before(wanted.since_ns)) and wanted.since_ns:
         tell(f"the streams begin at {shown_time(begins)}; what is older is in the archive (--archive DIR)")
-    return waits or len(unknown) < len(wanted.hosts.patterns) or not wanted.hosts.patterns
+    return waits or len(unknown) < len(set(wanted.hosts.patterns)) or not wanted.hosts.patterns
 
 
 def _places(settings: Settings, archive: Path | None, origin: Origin) -> Places:

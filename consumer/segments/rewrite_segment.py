@@ -165,17 +165,15 @@ def current_segments(archive: Path, date: str) -> list[Segment]:
     return sorted(manifest.standing(listed_segments(archive, date)), key=lambda segment: segment.path)
 
 
-def listed_segments(archive: Path, date: str, about: str = "") -> list[Segment]:
+def listed_segments(archive: Path, date: str, about: str = "") -> Iterator[Segment]:
     """Every segment that a manifest of a day lists, those that were replaced, too.
 
     `about`: only lines in which this path, or beginning of a path, occurs.
     """
     wanted = json.dumps(about)[1:-1].encode()
-    found: list[Segment] = []
     for path in manifests_of_day(archive, date):
         with path.open("rb") as lines:
-            found += manifest.segments_in(line for line in lines if wanted in line)
-    return found
+            yield from manifest.segments_in(line for line in lines if wanted in line)
 
 
 def stands(archive: Path, segment: Segment) -> bool:
@@ -198,7 +196,7 @@ def _free_path(archive: Path, old: Segment) -> str:
     Not above the highest while a collector may be about to give that one to its next segment.
     """
     date = date_of(old.path)
-    number, listed = number_of(old), listed_segments(archive, date, about=old.path.rpartition("/")[0])
+    number, listed = number_of(old), list(listed_segments(archive, date, about=old.path.rpartition("/")[0]))
     of_file = [each for each in listed if (each.partition, each.host, each.file) == (old.partition, old.host, old.file)]
     used = {number_of(each) for each in of_file}
     standing = sorted(number_of(each) for each in manifest.standing(listed) if each in of_file)

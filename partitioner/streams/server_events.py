@@ -163,4 +163,5 @@ async def _listen(admin: Admin, subjects: Sequence[str], handler: MessageHandler
     sys.stderr.flush()
     lost = asyncio.Event()
     admin.connection.on_lost(lost.set)
+    admin.connection.check()  # a refused subscription, or a server that was lost before
     return lost

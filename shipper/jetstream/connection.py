@@ -565,8 +565,9 @@ def _refused(verb: str, error: Mapping[str, Any]) -> ShipperError:
             hint="start it with `nats-server -js` or a jetstream block, or use `fshipper server`",
         )
     if code == NOT_FOUND_STREAM:
+        name = verb.removeprefix("STREAM.MSG.").removeprefix("STREAM.").removeprefix("CONSUMER.").split(".")[1]
         return StreamMissing(
-            f"stream {verb.split('.')[2]} does not exist",
+            f"stream {name} does not exist",
             hint="create it: fshipper partition apply --partitions N",
         )
     return ApiError(verb, error)

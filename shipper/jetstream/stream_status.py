@@ -159,21 +159,24 @@ async def newest_sizes(connection: Connection, stream: str, *, last: int, messag
     Raises StreamMissing, SessionLost, ApiError.
     """
     sizes: Counter[str] = Counter()
-    async with connection.client.mailbox() as (target, arrived):
-        config = {
-            "deliver_subject": target,
-            "deliver_policy": "by_start_sequence",
-            "opt_start_seq": max(1, last - messages + 1),
-            "ack_policy": "none",
-            "headers_only": True,
-            "mem_storage": True,
-            "num_replicas": 1,
-            "inactive_threshold": INACTIVE_NS,
-        }
-        info = await connection.api(f"CONSUMER.CREATE.{stream}", {"stream_name": stream, "config": config})
-        left = min(messages, int(info.get("num_pending", 0)) + int(info.get("delivered", {}).get("consumer_seq", 0)))
-        with contextlib.suppress(TimeoutError):  # some were purged meanwhile
-            for _ in range(left):
-                message = await asyncio.wait_for(arrived.get(), SILENT_SECONDS)
-                sizes[message.subject] += int((message.headers or {}).get("Nats-Msg-Size", 0))
+    with connection.session_errors():
+        async with connection.client.mailbox() as (target, arrived):
+            config = {
+                "deliver_subject": target,
+                "deliver_policy": "by_start_sequence",
+                "opt_start_seq": max(1, last - messages + 1),
+                "ack_policy": "none",
+                "headers_only": True,
+                "mem_storage": True,
+                "num_replicas": 1,
+                "inactive_threshold": INACTIVE_NS,
+            }
+            info = await connection.api(f"CONSUMER.CREATE.{stream}", {"stream_name": stream, "config": config})
+            delivered = int(info.get("delivered", {}).get("consumer_seq", 0))
+            left = min(messages, int(info.get("num_pending", 0)) + delivered)
+            with contextlib.suppress(TimeoutError):  # some were purged meanwhile
+                for _ in range(left):
+                    message = await asyncio.wait_for(arrived.get(), SILENT_SECONDS)
+                    sizes[message.subject] += int((message.headers or {}).get("Nats-Msg-Size", 0))
+    connection.check()  # a lost connection is silent as well
     return sizes

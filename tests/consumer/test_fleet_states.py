@@ -105,31 +105,31 @@ def names(table: HostTable, now: int) -> list[tuple[str, str]]:
 
 def test_the_worst_come_first_and_a_host_is_once():
     table = HostTable()
-    table.subscribe(heard("b.example", "a.example", at=100))
-    table.subscribe(heard("c.example", at=200))
-    table.subscribe(heard("a.example", at=201))
+    table.update(heard("b.example", "a.example", at=100))
+    table.update(heard("c.example", at=200))
+    table.update(heard("a.example", at=201))
     assert names(table, 202) == [("b.example", "dead"), ("a.example", "quiet"), ("c.example", "quiet")]
 
 
 def test_the_table_is_bounded_and_drops_the_host_that_was_silent_longest():
     table = HostTable(most=100)
     for second in range(150):
-        table.subscribe(heard(f"h{second}", at=second))
-    table.subscribe(heard("h50", at=150))  # again
-    table.subscribe(heard(*(f"h{number}" for number in range(150, 200)), at=151))
+        table.update(heard(f"h{second}", at=second))
+    table.update(heard("h50", at=150))  # again
+    table.update(heard(*(f"h{number}" for number in range(150, 200)), at=151))
     assert {name for name, _ in names(table, 151)} == {"h50", *(f"h{number}" for number in range(101, 200))}
 
 
 def test_a_complete_poll_drops_hosts_that_were_forgotten():
     table = HostTable()
-    table.subscribe(heard("gone", "here", at=1))
-    table.subscribe(heard("here", at=2, complete=True))
+    table.update(heard("gone", "here", at=1))
+    table.update(heard("here", at=2, complete=True))
     assert [name for name, _ in names(table, 2)] == ["here"]
 
 
 def test_hosts_that_only_send_lines_are_unknown():
     table = HostTable(most=3)
-    table.subscribe(heard("web1", at=1))
+    table.update(heard("web1", at=1))
     table.lines = {"web1": 0, "router": 7, "printer": 1, "one too many": 2}
     assert names(table, 1) == [("printer", "unknown"), ("router", "unknown"), ("web1", "quiet")]
 
@@ -137,20 +137,20 @@ def test_hosts_that_only_send_lines_are_unknown():
 @pytest.mark.parametrize("payload", [b"", b"no json", b'{"v":99}'])
 def test_what_cannot_be_read_is_an_unknown_host(payload):
     table = HostTable()
-    table.subscribe(HeartbeatUpdate(0, [Stored(1, 0, "logs.beat.web1", {}, payload)], complete=True))
+    table.update(HeartbeatUpdate(0, [Stored(1, 0, "logs.beat.web1", {}, payload)], complete=True))
     assert names(table, 0) == [("web1", "unknown")]
 
 
 @pytest.mark.parametrize("host", ["", "..", "a b", "UPPER.\udcff", "x" * 300, "<script>"])
 def test_names_that_no_producer_can_have_are_left_out(host):
     table = HostTable()
-    table.subscribe(HeartbeatUpdate(0, [Stored(1, 0, f"logs.beat.{host}", {}, encode(BEAT))], complete=True))
+    table.update(HeartbeatUpdate(0, [Stored(1, 0, f"logs.beat.{host}", {}, encode(BEAT))], complete=True))
     assert names(table, 0) == []
 
 
 def test_a_clock_that_goes_back_makes_no_host_dead():
     table = HostTable()
-    table.subscribe(heard("web1", at=100))
+    table.update(heard("web1", at=100))
     assert names(table, 50) == [("web1", "quiet")]
 
 
@@ -222,7 +222,7 @@ def hear(table: HostTable, *beats: Heartbeat, at: float = 0.0, host: str = "web1
     """The host after one poll for each heartbeat."""
     for number, beat in enumerate(beats):
         stored = Stored(number + 1, int(at * SECOND), f"logs.beat.{host}", {}, encode(beat))
-        table.subscribe(HeartbeatUpdate(int(at * SECOND), [stored], complete=number == 0))
+        table.update(HeartbeatUpdate(int(at * SECOND), [stored], complete=number == 0))
     (found,) = table.hosts(int(at * SECOND))
     return found
 

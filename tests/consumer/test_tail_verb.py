@@ -200,6 +200,10 @@ def test_an_unknown_host_is_reported_with_similar_names(told: TailFleet):
     assert "no host is called 'web2.example.net' so far; there is web1.example.net" in told.noted
 
 
+def test_an_unknown_host_that_is_named_twice_is_still_unknown(told: TailFleet):
+    assert told.tail("nohost", "nohost", code=1) == b""
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["-f", "--until", "1m"], ["--since", "soon"], ["--grep", "("], ["-v"], ["a b"], ["--raw", "--json"], ["-n", "-1"],

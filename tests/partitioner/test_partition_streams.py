@@ -19,7 +19,8 @@ from partitioner.streams import server_events
 from partitioner.streams.edit import assigned
 from partitioner.streams.server_events import line
 from shipper import codec
-from shipper.errors import UsageError
+from shipper.errors import SessionLost, UsageError
+from shipper.jetstream.stream_status import newest_sizes
 from shipper.model import Block, Encoding, Span
 from shipper.subjects import bucket_subject, lease_key
 
@@ -315,6 +316,25 @@ def test_every_loss_of_a_server_that_came_back_is_a_first_one(natsd, partition, 
     monkeypatch.setattr(server_events, "SESSION", SimpleNamespace(delay=restart))
     code, _, err = partition("events", "--for", "3s")
     assert (code, attempts, err.count("listening")) == (0, [1, 1], 3)
+
+
+def test_sizes_of_messages_are_not_partial_after_the_server_was_lost(natsd, monkeypatch):
+    async def work(admin):
+        await admin.create_stream({"name": "SIZES", "subjects": ["sizes.>"], "storage": "memory", "num_replicas": 1})
+        api, lost = admin.connection.api, asyncio.Event()
+        admin.connection.on_lost(lost.set)
+
+        async def create_and_lose(verb, body=None, **arguments):
+            answer = await api(verb, body, **arguments)
+            natsd.kill()
+            await lost.wait()
+            return answer | {"num_pending": 5}
+
+        monkeypatch.setattr(admin.connection, "api", create_and_lose)
+        with pytest.raises(SessionLost):
+            await newest_sizes(admin.connection, "SIZES", last=5, messages=5)
+
+    on_server(natsd, work)
 
 
 def test_events_end_after_a_time_and_without_a_server_immediately(natsd, partition):

@@ -78,12 +78,12 @@ class Start:
     async def pause(self, seconds: float) -> None:
         self.now += seconds
         if self.meanwhile:
-            self.subscribe(self.meanwhile.pop(0))
+            self.hear(self.meanwhile.pop(0))
 
 
 async def test_a_clone_is_refused_by_name_machine_and_way_out():
     start = Start()
-    start.subscribe(sent_by(FIRST))
+    start.hear(sent_by(FIRST))
     start.meanwhile = [sent_by(FIRST, backlog=1)]
     with pytest.raises(ConfigError) as caught:
         await start.check()
@@ -123,7 +123,7 @@ async def test_an_admitted_producer_starts_and_waits_no_longer_than_a_heartbeat_
 ):
     start = Start(me)
     if newest:
-        start.subscribe(newest)
+        start.hear(newest)
     start.aged_ns = age_seconds * 10**9
     await start.check()
     assert start.namesake.is_checked
@@ -133,7 +133,7 @@ async def test_an_admitted_producer_starts_and_waits_no_longer_than_a_heartbeat_
 
 async def test_one_that_leaves_while_another_waits_hands_the_name_over():
     start = Start()
-    start.subscribe(sent_by(FIRST))
+    start.hear(sent_by(FIRST))
     start.meanwhile = [sent_by(FIRST, leaves=True)]
     await start.check()
     assert (start.namesake.is_checked, start.now < 2) == (True, True)

@@ -79,9 +79,9 @@ def test_the_newest_receipt_is_the_one_that_waits(tmp_path: Path, later: int) ->
 def test_an_unsolicited_receipt_counts_where_its_sum_is_that_of_the_acknowledged_bytes(tmp_path: Path) -> None:
     told = InFlight(tmp_path)
     told.host.acknowledge()
-    assert told.subscribe(told.pieces[0].span.end, told.pieces[0].source_crc) == []
+    assert told.hear(told.pieces[0].span.end, told.pieces[0].source_crc) == []
     assert told.archives == (Archived("a1", told.pieces[0].span.end),)
-    assert told.subscribe(len(TEXT), told.pieces[1].source_crc) == []
+    assert told.hear(len(TEXT), told.pieces[1].source_crc) == []
     assert told.acks.unarchived_bytes == 0
 
 
@@ -92,7 +92,7 @@ def test_an_unsolicited_receipt_that_proves_nothing_changes_nothing_and_the_coll
     told = InFlight(tmp_path)
     told.host.acknowledge()
     before = told.acks.known[told.id]
-    assert told.subscribe(watermark, crc) == [told.id]
+    assert told.hear(watermark, crc) == [told.id]
     assert told.acks.known[told.id] == before
     assert told.archives == ()
     told.tell(45, -1)  # the answer of the collector to a request counts as before
@@ -103,13 +103,13 @@ def test_an_unsolicited_receipt_that_proves_nothing_changes_nothing_and_the_coll
 def test_an_unsolicited_receipt_with_a_wrong_sum_is_none(tmp_path: Path, watermark: int, crc: int) -> None:
     told = InFlight(tmp_path)
     told.host.acknowledge()
-    assert told.subscribe(watermark, crc) == []
+    assert told.hear(watermark, crc) == []
     assert told.archives == ()
 
 
 def test_an_unsolicited_receipt_that_overtook_the_acknowledgements_counts_once_they_prove_it(tmp_path: Path) -> None:
     told = InFlight(tmp_path)
-    assert told.subscribe(len(TEXT), told.pieces[1].source_crc) == []
+    assert told.hear(len(TEXT), told.pieces[1].source_crc) == []
     told.host.acknowledge(1)
     assert told.archives == ()
     told.host.acknowledge(1)
@@ -118,14 +118,14 @@ def test_an_unsolicited_receipt_that_overtook_the_acknowledgements_counts_once_t
 
 def test_a_forged_receipt_that_overtook_the_acknowledgements_never_counts(tmp_path: Path) -> None:
     told = InFlight(tmp_path)
-    assert told.subscribe(len(TEXT), 1) == []
-    assert told.subscribe(10**15, 1) == []
+    assert told.hear(len(TEXT), 1) == []
+    assert told.hear(10**15, 1) == []
     told.host.acknowledge()
     assert told.archives == ()
 
 
 def test_receipts_of_unknown_sources_are_not_requested(tmp_path: Path) -> None:
-    assert InFlight(tmp_path).subscribe(45, -1, source="0" * 16) == []
+    assert InFlight(tmp_path).hear(45, -1, source="0" * 16) == []
 
 
 class Collector:
@@ -157,7 +157,7 @@ async def test_the_collector_is_queried_soon_and_once_for_what_unsolicited_recei
     arrival = DeliveryCheck(destination, delivery, rouse=lambda: None, clock=lambda: now[0])
     arrival.acknowledged([told.id])
     for _ in range(100):
-        arrival.unproven(told.subscribe(45, -1))
+        arrival.unproven(told.hear(45, -1))
     assert CLAIM_SECONDS < LATE_SECONDS / 2
     assert arrival.next_at == now[0] + CLAIM_SECONDS
     now[0] += CLAIM_SECONDS

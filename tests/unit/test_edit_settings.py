@@ -33,6 +33,14 @@ def test_an_empty_expression_is_no_rule(key):
     assert "matches every line" in problem(**{key: ("",)})
 
 
+@pytest.mark.parametrize("key", ["keep_lines", "drop_lines", "redact"])
+@pytest.mark.parametrize("value", ["a", {"a": 1}])
+def test_an_expression_of_another_type_is_reported_with_its_key(key, value):
+    told = problem(**{key: ([value],)})
+    assert f"producer.{key}" in told
+    assert "should be a valid string" in told
+
+
 def test_ready_patterns_are_names_and_one_expression_needs_no_list():
     producer = load({"producer.redact": ("card", "token", "email", "x+")}, environment={}).producer
     assert producer.redact == ("card", "token", "email", "x+")
