@@ -159,7 +159,8 @@ class Migration(Periodic):
         if self._map is None or not self._checkpoints.fresh:
             seen, known = await self._partitions_there(publisher), self._acks().known
             proving = [each for each in seen if each.has_block]
-            if acknowledged := max((source.sequence for source in known.values()), default=0):  # in one of them
+            acknowledged = max((source.sequence for source in known.values()), default=0)
+            if acknowledged > 0:  # one of the streams has that block; -1: recovered from an archive, not sent from here
                 proving = [each for each in proving if is_known(each.last, known)]
                 proving = [each for each in proving if surviving(each.last, known) >= acknowledged]
             newest = max(proving, key=lambda each: each.last.time_ns if each.last else 0, default=None)

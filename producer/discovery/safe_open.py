@@ -77,9 +77,10 @@ class Links:
             return os.open(path, flags)
         descriptor = _opened_without_links(path, flags)
         if descriptor is not None:
-            if os.fstat(descriptor).st_nlink <= 1:
-                return descriptor
-            os.close(descriptor)
+            with close_on_exit(descriptor) as closing:
+                if os.fstat(descriptor).st_nlink <= 1:
+                    closing.pop_all()
+                    return descriptor
         with _Walk(path) as walk:
             name, status = walk.file()
             self._check(path, walk, name, status)
@@ -87,10 +88,12 @@ class Links:
                 descriptor = os.open(name, flags | os.O_NOFOLLOW, dir_fd=walk.here.descriptor)
             except OSError as error:
                 raise OSError(error.errno, error.strerror, path) from None
-        found = os.fstat(descriptor)
-        if (found.st_dev, found.st_ino) != (status.st_dev, status.st_ino):
-            os.close(descriptor)
-            raise OSError(errno.EAGAIN, "the file was exchanged while it was opened; the next scan tries again", path)
+        with close_on_exit(descriptor) as closing:
+            found = os.fstat(descriptor)
+            if (found.st_dev, found.st_ino) != (status.st_dev, status.st_ino):
+                text = "the file was exchanged while it was opened; the next scan tries again"
+                raise OSError(errno.EAGAIN, text, path)
+            closing.pop_all()
         return descriptor
 
     def open_as(self, name: str, path: str, key: tuple[int, int]) -> int | None:

@@ -6,7 +6,7 @@ A path that is named without a glob is shipped as it is.
 """
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from producer.discovery import scanner
 from producer.discovery.safe_open import Links, close_on_exit
@@ -195,10 +195,10 @@ class CompressedFiles:
             self._found[seen.key] = seen.path
         return is_compressed
 
-    def scan_ends(self, keys: Collection[Key], *, known: Collection[str]) -> None:
+    def scan_ends(self, keys: Collection[Key], *, known: Mapping[str, object]) -> None:
         """Log once for each path what was left out that is no rotation of a file whose name is in `known`."""
         self._found = {key: path for key, path in self._found.items() if key in keys}
         for path in self._found.values():
-            if path not in self._logged and originals(path).isdisjoint(known):
+            if path not in self._logged and known.keys().isdisjoint(originals(path)):
                 events.compressed_left_out(path=path)
             self._logged.add(path)

@@ -4,6 +4,7 @@ import errno
 from collections.abc import Iterator
 
 from producer.discovery import scanner
+from producer.discovery.safe_open import close_on_exit
 from producer.model import Piece, Source
 from producer.options import Order
 from producer.tailer.decompress import IncompleteFile
@@ -219,6 +220,11 @@ class ReadScheduler:
         """Continue a lost file in another one that has its content, or end it; unknown: the next scan tries again."""
         try:
             found = self._finder.find(source) if source.mark.head_length else None
+            if found is not None:
+                with close_on_exit(found.descriptor) as closing:
+                    reader = FileReader(source, found.descriptor, found.path)
+                    reader.continues_in_copy(why)
+                    closing.pop_all()
         except (OSError, IncompleteFile) as error:
             file.searched = True
             self._table.move(file, Event.NOT_FOUND_YET)
@@ -229,8 +235,6 @@ class ReadScheduler:
         if found is None:
             self._table.finish_lost(file, source, why)
             return
-        reader = FileReader(source, found.descriptor, found.path)
-        reader.continues_in_copy(why)
         self._table.open_file(file, reader)
         self._table.move(file, Event.CONTENT_FOUND)
         octets = found.size - source.offset

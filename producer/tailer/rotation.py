@@ -7,6 +7,7 @@ Sources that never had a byte cannot be identified by content, so a start search
 import contextlib
 import os
 from collections.abc import Container, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -277,8 +278,7 @@ class AtomicReplacement:
                     and _begins_with(descriptor, before)
                     and not finder.has_content(before.source)
                 ):
-                    self._go_on(before, descriptor, seen)
-                    closing.pop_all()
+                    self._go_on(before, descriptor, seen, closing)
                     return True
         except IncompleteFile:
             return True
@@ -286,7 +286,7 @@ class AtomicReplacement:
             events.file_unreadable(path=seen.path, error=error.strerror or str(error))
         return False
 
-    def _go_on(self, before: Predecessor, descriptor: int, seen: Seen) -> None:
+    def _go_on(self, before: Predecessor, descriptor: int, seen: Seen, closing: ExitStack) -> None:
         """Let a source go on in the open file, durably before its first byte is read there; else the next scan does.
 
         What a program may still write to the old file, which it has open, is a source that begins where that ends.
@@ -297,12 +297,14 @@ class AtomicReplacement:
             mark = first_mark(old.fd, before.size)
             late = new_source(old.file, os.fstat(old.fd), origin=before.size, mark=mark)
         if not self._table.acks.add_durably([_at(seen, self._table.acks.known[new.id]), *([late] if late else [])]):
+            closing.pop_all()
             new.close()
             return
         late_descriptor = -1 if old is None else os.dup(old.fd)
         is_read = before.source.offset >= before.size
         if late and old and is_read:  # the older generation first
             self._resolver.follow_late(late, late_descriptor, old.path)
+        closing.pop_all()  # the table closes it now
         self._table.open_file(file, new)
         self._table.renew_generation(file)
         self._table.move(file, Event.CONTENT_FOUND)

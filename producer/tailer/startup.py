@@ -55,7 +55,7 @@ class Startup:
             self._acks.change(source)
         self._acks.scan_ends(())
         # the youngest generation of a name comes last, whenever it was first seen
-        for source in unnamed:
+        for source in (each for each in sources if each.file not in names):
             self._exclude(source, newest)
         named = [source for source in sources if source.file in names]
         for source in sorted(named, key=lambda source: has_first_name(source, newest, self._links)):

@@ -122,6 +122,25 @@ def test_named_again_it_continues_where_it_was_and_what_came_meanwhile_arrives_o
     assert len(host.archive.files) == 1
 
 
+@pytest.mark.parametrize(("patterns", "exclude"), [(("*.log",), ("empty.log",)), (("app.log",), ())])
+def test_an_empty_file_is_excluded_and_arrives_once_when_it_is_named_again(
+    patterns: tuple[str, ...], exclude: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "app.log").write_bytes(b"one\n")
+    (tmp_path / "empty.log").touch()
+    host = Host(tmp_path, "*.log")
+    host.ship()
+    reload_with(host, *patterns, exclude=exclude)
+    append(tmp_path / "empty.log", b"two\n")
+    append(tmp_path / "app.log", b"three\n")
+    host.ship()
+    assert host.archive.text(tmp_path / "app.log") == b"one\nthree\n"
+    assert str(tmp_path / "empty.log") not in host.archive.files.values()
+    reload_with(host, "*.log")
+    host.ship()
+    assert host.archive.text(tmp_path / "empty.log") == b"two\n"
+
+
 def test_a_restart_between_excluding_and_the_acknowledgement_repeats_the_record_only(tmp_path: Path) -> None:
     host, path = half_shipped(tmp_path)
     before = host.archive.text(path)

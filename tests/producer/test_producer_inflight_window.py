@@ -22,9 +22,9 @@ def test_there_is_room_below_the_bytes_and_the_number_and_not_above() -> None:
     assert not window.has_capacity
     many = Window(1 << 40)
     for number in range(MAX_ENTRIES):
-        assert many.room
+        assert many.has_capacity
         many.open(entry(number), 0.0)
-    assert not many.room
+    assert not many.has_capacity
 
 
 def test_entries_settle_in_the_order_in_which_they_were_opened_and_in_no_other() -> None:
