@@ -43,7 +43,7 @@ def compact(spark: SparkSession, archive: Location, out: Location, day: Day) -> 
 
 def lines(spark: SparkSession, archive: Location, days: Sequence[Day]) -> DataFrame:
     """The lines of `days` as `LINES`, read from the archive when the data frame is evaluated."""
-    made = spark.createDataFrame([], LINES)
+    made = spark_io.frame(spark, (), LINES)
     for day in days:
         made = made.unionByName(_with_position(spark, archive, day).drop("uri", "block_start", "row"))
     return made

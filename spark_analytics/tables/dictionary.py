@@ -31,7 +31,7 @@ ROWS = {
 }
 """What one row of each table is of."""
 
-_MEDIAN = "median of the baseline days; null without a baseline"
+_MEDIAN = "median of the baseline days, 0 for a day without lines; null without a baseline"
 
 COMMON = {
     "date": Column(
@@ -42,7 +42,8 @@ COMMON = {
     "file": Column("path", "path of the log file on the host", "log.file.path / log.file.path"),
     "hour": Column(
         "UTC time",
-        "hour of the event by the time in the line; without one, the hour in which JetStream stored the segment",
+        "hour of the event by the time in the line; without one, the hour in which JetStream stored the"
+        " first block of the segment",
     ),
     "level": Column(
         "word",
@@ -137,7 +138,7 @@ OF_TABLE = {
         "bytes": Column("bytes", "bytes of the responses", "http.response.body.size / http.response.body.bytes"),
         "latency_kll": Column(
             "sketch of ms",
-            "latency; merge with `kll_sketch_merge_double`",
+            "latency; merge with `kll_sketch_merge_double`; null where the log has none",
             "http.server.request.duration / event.duration",
         ),
         "clients_hll": Column("sketch", "client addresses; merge with `hll_union_agg`", "client.address / client.ip"),
@@ -162,7 +163,7 @@ OF_TABLE = {
         "failed_attempts": Column(
             "attempts",
             "failed passwords of the same user and address, on any host, before an accepted password and after the one"
-            " before it; null for other rows",
+            " before it, where they are most; null for other rows",
         ),
         "failed_first_ts": Column("UTC time", "first of the `failed_attempts`"),
         "failed_last_ts": Column("UTC time", "last of the `failed_attempts`"),
@@ -181,8 +182,14 @@ OF_TABLE = {
         "bytes_counted": Column("bytes", "bytes that the report counted"),
         "gap_bytes": Column("bytes", "bytes recorded as lost"),
         "offset_gap_bytes": Column("bytes", "bytes between two spans of the day that no gap record explains"),
-        "doubled_bytes": Column("bytes", "bytes that an earlier segment also has; null in tables of older versions"),
-        "doubled_lines": Column("lines", "lines that an earlier segment also has; null in tables of older versions"),
+        "doubled_bytes": Column(
+            "bytes",
+            "bytes that an earlier segment also has, so that totals count them twice; null in tables of older versions",
+        ),
+        "doubled_lines": Column(
+            "lines",
+            "lines that an earlier segment also has, so that totals count them twice; null in tables of older versions",
+        ),
         "duplicates": Column("blocks", "blocks that the collector dropped because they were archived before"),
         "joins": Column("blocks", "blocks of which the collector wrote only the new part"),
         "first_seq": Column("stream sequence", "first one of the file's segments"),

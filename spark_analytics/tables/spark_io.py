@@ -42,7 +42,7 @@ def read_rows(spark: SparkSession, archive: Location, segments: Sequence[Segment
     The paths are explicit, so Spark lists no directory; they are escaped, because Spark takes each for a pattern.
     """
     if not segments:
-        return spark.createDataFrame([], "value STRING, file_path STRING, block_start BIGINT, row BIGINT")
+        return frame(spark, (), "value STRING, file_path STRING, block_start BIGINT, row BIGINT")
     paths = [locations.for_spark(archive / segment.path) for segment in segments]
     reader = spark.read.schema("value STRING").option("lineSep", "\n").option("recursiveFileLookup", "true")
     return reader.text(paths).select(

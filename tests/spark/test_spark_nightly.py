@@ -63,6 +63,14 @@ def test_while_the_first_day_lasts_there_is_nothing_to_do(archive, report, tmp_p
     assert report("--since", "2026-11-01", "--until", "2026-11-19")[0] == 69
 
 
+def test_a_day_of_one_unfinished_line_of_another_day_has_a_page(archive, report, tmp_path):
+    archive.seal(b"2026-11-18T05:00:00Z INFO the last line of another day")
+    archive.close()
+
+    assert report("--date", DATE)[0] == 0
+    assert "100 % of them are of other days" in (tmp_path / "out" / DATE / "report.html").read_text()
+
+
 def test_where_no_day_ever_began_something_is_wrong(report):
     assert report("--until", "2026-11-19")[0] == 69
 
