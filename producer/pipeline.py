@@ -428,10 +428,11 @@ def pipeline_of(
     delivery.on_acknowledged(lambda entries: check.acknowledged(entry.piece.source for entry in entries))
     delivery.on_acknowledged(heartbeats.acknowledged)
     tasks = (
-        EachIteration(lambda _: delivery.tailer.ended_files.retire()),
+        EachIteration(lambda _: delivery.tailer.ended_files.retire()),  # closes files whose last block is acknowledged
         check,
         EachIteration(delivery.go_back_if_requested),  # before `DeletionTask`: no file goes that must be read again
         ScanTask(ScanSchedule(task, wake), delivery),
+        # rotates and deletes the spools
         EachIteration(lambda _: inputs.tend(delivery.progress, delivery.tailer.ended_files.release)),
         heartbeats,
         migration,

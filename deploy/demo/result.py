@@ -125,8 +125,9 @@ class DemoResult:
             "kills_survived": self.kills_survived[expected.host],
             "segments": verdict.segments,
             "damage": verdict.damage,
-            "difference": difference
-            and {
+            "difference": None
+            if difference is None
+            else {
                 name: repr(value) if isinstance(value, bytes) else value
                 for name, value in dataclasses.asdict(difference).items()
             },

@@ -63,7 +63,7 @@ class AckTracker:
 
     def add_durably(self, sources: list[Source]) -> bool:
         """Save new sources and add them; False: the checkpoint cannot be written now."""
-        is_saved = _is_done(self._checkpoints.save, sources)
+        is_saved = _is_written(self._checkpoints.save, sources)
         for source in sources if is_saved else ():
             self.add(source)
         return is_saved
@@ -189,7 +189,7 @@ class AckTracker:
 
     def save(self, sources: list[Source]) -> None:
         """Save `sources`, which `take_unsaved` returned; if that fails, it returns them again."""
-        if not _is_done(self._checkpoints.save, sources):
+        if not _is_written(self._checkpoints.save, sources):
             self._dirty.update(source.id for source in sources if source.id in self._known)
 
     def go_back(self, offsets: Mapping[str, int]) -> None:
@@ -242,7 +242,7 @@ class AckTracker:
 
     def forget(self, sources: Iterable[Source]) -> bool:
         """Delete sources from the checkpoint; False: it cannot be written now."""
-        return _is_done(self._checkpoints.forget, sources)
+        return _is_written(self._checkpoints.forget, sources)
 
     def change(self, source: Source) -> None:
         """Another state of a source is to be saved."""
@@ -250,7 +250,7 @@ class AckTracker:
         self._dirty.add(source.id)
 
 
-def _is_done(change: Callable[[Iterable[Source]], None], sources: Iterable[Source]) -> bool:
+def _is_written(change: Callable[[Iterable[Source]], None], sources: Iterable[Source]) -> bool:
     """Change the checkpoint; False: it cannot be written now, which is logged."""
     try:
         change(sources)

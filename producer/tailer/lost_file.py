@@ -57,9 +57,11 @@ class ContentFinder:
                 unknown = IncompleteFile() if isinstance(error, scanner.GONE) else error  # renamed since it was listed
                 continue
             if found is not None and (best is None or found.size > best.size):
-                best, found = found, best  # the other one is closed
-            if found is not None:
-                os.close(found.descriptor)
+                smaller, best = best, found
+            else:
+                smaller = found
+            if smaller is not None:
+                os.close(smaller.descriptor)
             if best is not None and best.size >= source.size:
                 break  # the oldest that has all that was seen
         if unknown is not None and (best is None or best.size < source.size):

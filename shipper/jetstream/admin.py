@@ -94,15 +94,18 @@ class Admin:
         except StreamMissing:
             return None
 
-    async def create_consumer(self, stream: str, config: Mapping[str, Any], *, action: str = "create") -> Json:
+    async def create_consumer(self, stream: str, config: Mapping[str, Any]) -> Json:
         """Create a durable consumer; creating the same again changes nothing."""
-        name = config["durable_name"]
-        body = {"stream_name": stream, "config": {**config, "name": name}, "action": action}
-        return await self._ask(f"CONSUMER.CREATE.{stream}.{name}", body)
+        return await self._put_consumer(stream, config, "create")
 
     async def update_consumer(self, stream: str, config: Mapping[str, Any]) -> Json:
         """Give a durable consumer a new configuration."""
-        return await self.create_consumer(stream, config, action="update")
+        return await self._put_consumer(stream, config, "update")
+
+    async def _put_consumer(self, stream: str, config: Mapping[str, Any], action: str) -> Json:
+        name = config["durable_name"]
+        body = {"stream_name": stream, "config": {**config, "name": name}, "action": action}
+        return await self._ask(f"CONSUMER.CREATE.{stream}.{name}", body)
 
     async def delete_consumer(self, stream: str, name: str) -> bool:
         """Delete a consumer and what it knows of acknowledgements; False when it was not there."""

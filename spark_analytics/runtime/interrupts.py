@@ -71,12 +71,12 @@ class _Ending:
             return
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None, use_errno=True).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        self._is_active = True
         children = (pid for pid, parent in _parents().items() if parent == os.getpid())
         self._not_mine = frozenset(children)  # of the shell that became this process by exec
         received, self._written = socket.socketpair()
         self._written.setblocking(False)
         threading.Thread(target=self._run, args=(received,), name="ending", daemon=True).start()
+        self._is_active = True
         # the interpreter writes the number of each signal there as soon as it is delivered
         wakeup = signal.set_wakeup_fd(self._written.fileno(), warn_on_full_buffer=False)
         numbers = [n for n in _ENDED_BY if n != signal.SIGHUP or signal.getsignal(n) is not signal.SIG_IGN]
@@ -270,7 +270,7 @@ def _die_by(number: int) -> None:
     os._exit(128 + number)
 
 
-_OF_PROCESS = _Ending()  # signal handlers are the process's
+_OF_PROCESS = _Ending()  # signal handlers are the process's, so its methods are the functions of this module
 ending, is_active = _OF_PROCESS.ending, _OF_PROCESS.is_active
 uninterrupted, interruptible = _OF_PROCESS.uninterrupted, _OF_PROCESS.interruptible
 on_interrupt = _OF_PROCESS.on_interrupt
