@@ -119,7 +119,7 @@ async def _one_session(settings: Settings, limits: StreamLimits, stop: Stop, pul
             await first_of(lost.wait(), stop.wait(), asyncio.sleep(TURN_SECONDS))
 
 
-async def serve_in_collector(settings: Settings, stop: Stop) -> None:
+async def beside_a_collector(settings: Settings, stop: Stop) -> None:
     """Serve inside another program with its settings; that program finds it by its entry point, without an import."""
     limits = StreamLimits(
         max_streams=MAX_STREAMS, partitions=settings.logs.partitions, template=shipped_template(), sizing=Sizing()

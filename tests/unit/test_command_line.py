@@ -1,5 +1,8 @@
+import pkgutil
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 from pydantic_core import SchemaError, SchemaValidator, core_schema
@@ -182,3 +185,12 @@ def test_a_password_on_the_command_line_works_and_is_warned_of_once(url, capsys)
 def test_a_url_without_a_password_is_not_warned_of(arguments, capsys):
     main.run(["partition", "status", *arguments])
     assert "warning: " not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("group", ["fshipper.services", "fshipper.checks"])
+def test_what_programs_find_by_its_entry_point_exists(group):
+    declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["entry-points"][
+        group
+    ]
+    assert declared
+    assert all(callable(pkgutil.resolve_name(place)) for place in declared.values())
