@@ -11,7 +11,7 @@ import re
 import sys
 import tokenize
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,15 +68,15 @@ def python_findings(source: str) -> list[Finding]:
 
     A message is a string literal of two words or more.
     """
-    found = []
-    for line, text in _texts(source):
-        found += [each._replace(line=line + each.line - 1) for each in findings(text)]
-    return sorted(set(found))
+    return _findings_in(_texts(source))
 
 
 def remark_findings(source: str) -> list[Finding]:
     """As `python_findings`, of docstrings and comments only: the strings of a test are data of its case."""
-    texts = [*_docstrings(source), *_comments(source)]
+    return _findings_in([*_docstrings(source), *_comments(source)])
+
+
+def _findings_in(texts: Iterable[tuple[int, str]]) -> list[Finding]:
     return sorted({each._replace(line=line + each.line - 1) for line, text in texts for each in findings(text)})
 
 

@@ -322,10 +322,10 @@ class Membership:
     async def forget_dead(self) -> None:
         """Remove entries of collectors that did not change for an hour: names may be new at every start."""
         async with self._session() as bucket:
-            still = {key for key in self._entries if self._watch.still(key) >= FORGET_SECONDS}
-        for key in still:
-            if key.startswith("member."):
-                await bucket.forget(key)  # without the right to, the session goes on
+            members = [key for key in self._entries if key.startswith("member.")]
+        for key in members:
+            if self._watch.still(key) >= FORGET_SECONDS:
+                await bucket.forget(key)  # after the block: without the right to forget, the session goes on
 
     @contextlib.asynccontextmanager
     async def _session(self) -> AsyncIterator[Bucket]:

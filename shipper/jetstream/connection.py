@@ -565,7 +565,8 @@ def _refused(verb: str, error: Mapping[str, Any]) -> ShipperError:
             hint="start it with `nats-server -js` or a jetstream block, or use `fshipper server`",
         )
     if code == NOT_FOUND_STREAM:
-        name = verb.removeprefix("STREAM.MSG.").removeprefix("STREAM.").removeprefix("CONSUMER.").split(".")[1]
+        tokens = verb.split(".")  # STREAM.INFO.<name>, STREAM.MSG.GET.<name>
+        name = tokens[3] if tokens[1] in {"LEADER", "MSG", "PEER"} else tokens[2]
         return StreamMissing(
             f"stream {name} does not exist",
             hint="create it: fshipper partition apply --partitions N",

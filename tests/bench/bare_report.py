@@ -36,7 +36,7 @@ HEADERS = {
     ),
     "Spark HDFS": r"^\d\d\S* \S+ (?:\d+ )?[A-Z]+ \S+: ",
 }
-"""What stands before the message; of the others it is what stands before the first letter behind the time."""
+"""What stands before the message; of the others it is what stands before the first letter after the time."""
 
 OTHER_HEADER = r"^[^a-z]{0,40}"
 LEVEL = (

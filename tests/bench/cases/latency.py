@@ -112,6 +112,6 @@ CASE = Case(
     lines=(Line("p99 under 250 ms", OF, "p99", at_most=250.0),),
     notes=(
         f"each line holds the time of its write; the archive's open files are read every {1000 * POLL_SECONDS:g} ms;",
-        f"{SECONDS:g} s behind a warm-up of {WARM_SECONDS:g} s; settings as they are, every batch synced",
+        f"{SECONDS:g} s after a warm-up of {WARM_SECONDS:g} s; settings as they are, every batch synced",
     ),
 )

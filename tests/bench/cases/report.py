@@ -22,8 +22,8 @@ SLOPE, FIXED, OVER = "CPU a GB", "CPU of any day", f"CPU a GB over {BARE}'s"
 START, A_FILE, BESIDE = "CPU of the start", "CPU a file", "CPU of any day beside start and files"
 IN_STARTS = "the same over the start's"
 MOST_STARTS = 3.0
-"""As in the trial that the 12 CPU seconds come from: beside 4 of the start. An hour in which a shared machine is dear
-makes both dearer."""
+"""As in the trial that the 12 CPU seconds come from: next to 4 of the start. An hour in which a shared machine is slow
+makes both slower."""
 IN_GB = "CPU s/GB"
 
 
