@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shipper import layout
-from shipper.durable_files import Lock, LockHeld, make_directory, replace_file, sync_directory
+from shipper.durable_files import Lock, LockHeld, make_directory, private_directory, replace_file, sync_directory
 from shipper.errors import ConfigError, Fatal, Poison
 from shipper.layout import FileKey
 
@@ -144,11 +144,14 @@ def journal_directory(directory: Path, identity: str, state: Path | None) -> Pat
     """The directory of this archive's journals: in the archive, or below `SHIPPER_STATE`. It is created if missing."""
     where = state / "collector" / identity if state else directory / JOURNALS
     try:
-        make_directory(where, mode=0o700)
+        if state:
+            private_directory(where)
+        else:
+            make_directory(where, mode=0o700)
     except OSError as error:
         raise ConfigError(
-            f"cannot write the state directory {where}: {error.strerror}",
-            hint="set SHIPPER_STATE (--state) to a directory that this user may write",
+            f"cannot use the state directory {where}: {error.strerror}",
+            hint="set SHIPPER_STATE (--state) to a directory of this user, to which no other user may write",
         ) from None
     return where
 

@@ -17,8 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from producer.checkpoint.store import Checkpoints, acknowledged_sources
+from producer.discovery.patterns import prefix_matcher
 from producer.discovery.safe_open import Links, NotFollowed
-from producer.discovery.scanner import Seen, Watched, scan
+from producer.discovery.scanner import ScanResult, Watched, scan
 from producer.discovery.scanner import names as names_of
 from producer.fingerprint import Mark
 from producer.inputs.factory import Inputs, files_of, inputs_of, is_any, named, with_spools
@@ -32,7 +33,7 @@ from producer.transform.edits import Edits
 from shipper import events
 from shipper.compression import Compressor
 from shipper.config import default_host
-from shipper.durable_files import Lock, LockHeld, LockHolder, make_directory
+from shipper.durable_files import Lock, LockHeld, LockHolder, private_directory
 from shipper.errors import ConfigError, Fatal, NothingToShip
 from shipper.http_endpoints import serving
 from shipper.jetstream.publisher import JetStreamPublisher
@@ -130,7 +131,7 @@ class PipelineCycles:
 
 
 INPUTS = (
-    *("producer.stdin_name", "producer.syslog", "producer.spool"),
+    *("producer.stdin_name", "producer.syslog", "producer.syslog_sender", "producer.spool"),
     *("producer.journald", "producer.journald_directory", "producer.journald_match"),
 )
 FIXED = ("producer.host", "producer.state", "logs.subject", "logs.partitions", "log.format", "log.level", *INPUTS)
@@ -210,14 +211,14 @@ async def _run(
     reloading = Reloader(plan, stop, actions)
     stop_on_signals(stop, reload=None if once else reloading.reload)
     _report_host_name(host)
-    found = scan(watched).files
+    found = scan(watched)
     place = checkpoints.place
     subject = log_subject(plan.task.prefix, place.partition, host) if place else plan.task.subject
-    events.producer_started(host=host, subject=subject, files=len(found))
+    events.producer_started(host=host, subject=subject, files=len(found.files))
     unmatched = without_match(watched, found)
     for problem in unmatched:
         events.nothing_matched(problem=problem)
-    is_empty = once and not found and not is_any(settings.producer)
+    is_empty = once and not found.files and not is_any(settings.producer)
     if is_empty and not checkpoints.load():
         raise nothing_to_ship(unmatched)
     began = time.monotonic()
@@ -244,24 +245,26 @@ def nothing_to_ship(problems: Sequence[str]) -> NothingToShip:
     )
 
 
-def without_match(watched: Watched, found: Sequence[Seen]) -> list[str]:
+def without_match(watched: Watched, found: ScanResult) -> list[str]:
     """A sentence for each configured path or glob that leads to no file that is shipped."""
-    paths = {seen.path for seen in found}
+    paths = {seen.path for seen in found.files}
     names = {pattern: set(names_of(pattern)) for pattern in watched.patterns if pattern not in watched.own}
-    return [_without_match(pattern, watched, named) for pattern, named in names.items() if not named & paths]
+    return [_without_match(pattern, watched, named, found) for pattern, named in names.items() if not named & paths]
 
 
-def _without_match(pattern: str, watched: Watched, named: set[str]) -> str:
+def _without_match(pattern: str, watched: Watched, named: set[str], found: ScanResult) -> str:
     excluded = sum(map(watched.excludes, named))
     if named and excluded == len(named):
         return f"every file that matches {pattern!r} is excluded ({counted(excluded, 'file')})"
+    for path, error in found.unknown:
+        if path in named:
+            return f"what matches {pattern!r} cannot be read: {path}: {error.strerror or error}"
     if named:
         return f"what matches {pattern!r} is no regular file"
-    parent = pattern
-    while glob.has_magic(parent) or not os.path.lexists(parent):
-        parent = os.path.dirname(parent)
-    if os.path.isdir(parent) and not os.access(parent, os.R_OK | os.X_OK):
-        return f"no file matches {pattern!r}: this user may not list {parent}"
+    leads_to = prefix_matcher([pattern])
+    for directory, error in found.unlisted.items():
+        if leads_to(directory):
+            return f"no file matches {pattern!r}: cannot list {directory}: {error.strerror or error}"
     return f"no file matches {pattern!r}"
 
 
@@ -387,12 +390,12 @@ def _state_directory(settings: ProducerSettings, host: str) -> Path:
     """The directory of the checkpoint of `host`. Raises ConfigError: it cannot be made or written."""
     directory = state_path(settings, host)
     try:
-        make_directory(directory, mode=0o700)
+        private_directory(directory)
         (directory / "lock").touch(mode=0o600)
     except OSError as error:
         raise ConfigError(
-            f"cannot write the state directory {directory}: {error.strerror}",
-            hint="set SHIPPER_STATE (--state) to a directory that this user may write",
+            f"cannot use the state directory {directory}: {error.strerror}",
+            hint="set SHIPPER_STATE (--state) to a directory of this user, to which no other user may write",
         ) from None
     return directory
 

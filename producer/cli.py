@@ -72,6 +72,9 @@ def produce(
     syslog: Annotated[
         list[str] | None, typer.Option(help="Listen: udp:HOST:PORT, tcp:HOST:PORT, unix:PATH, unix-stream:PATH")
     ] = None,
+    syslog_sender: Annotated[
+        str | None, typer.Option(help="none, or line: the sender's address stands before each line of --syslog")
+    ] = None,
     journald: Annotated[str | None, typer.Option(help="Ship the systemd journal as text or json")] = None,
     dry_run: Annotated[
         bool,
@@ -108,6 +111,7 @@ def produce(
         "producer.charset": charset,
         "producer.stdin_name": name,
         "producer.syslog": tuple(syslog) if syslog else None,
+        "producer.syslog_sender": syslog_sender,
         "producer.journald": journald,
         "logs.partitions": partitions,
         "logs.subject": subject,

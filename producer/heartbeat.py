@@ -205,7 +205,7 @@ class Heartbeats(Periodic):
         sources = self._delivery.tailer
         readers = sources.readers
         self._backlog = self._backlogs.measure(readers, sources.acks.known, self._task.following.spools, now)
-        self._files, self._unreadable = len(readers), len(sources.resolver.unopened)
+        self._files, self._unreadable = len(readers), len(sources.unreadable)
         self._retained = sources.retained.octets
         self._measure_at = now + self._every
         events.backlog_measured(

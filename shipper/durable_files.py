@@ -1,9 +1,11 @@
 """Durable changes to the file system: replace a file as a whole, make a rename last, hold a lock; and who may read."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,6 +69,34 @@ def make_directory(path: Path, *, mode: int = 0o755) -> None:
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=mode)
         sync_directory(path.parent)
+
+
+def private_directory(path: Path) -> None:
+    """Create `path` with its parents, mode 0700, for files that this process trusts.
+
+    Raises OSError, as `check_private` does.
+    """
+    make_directory(path, mode=0o700)
+    check_private(path)
+
+
+def check_private(path: Path) -> None:
+    """Check that no other user can put a file or link in the place of a file in the directory `path`.
+
+    The group may write to it: administrators grant that. Raises PermissionError: it belongs to another user, each user
+    may write to it, or a link of another user leads to it; and OSError.
+    """
+    trusted = {0, os.geteuid()}
+    whole = path.absolute()
+    for step in (*reversed(whole.parents), whole):
+        found = step.lstat()
+        if stat.S_ISLNK(found.st_mode) and found.st_uid not in trusted:
+            raise PermissionError(errno.EPERM, f"{step} is a link of user {found.st_uid}", str(path))
+    found = whole.stat()
+    if found.st_uid not in trusted:
+        raise PermissionError(errno.EPERM, f"it belongs to user {found.st_uid}", str(path))
+    if found.st_mode & stat.S_IWOTH:
+        raise PermissionError(errno.EPERM, "every user may write to it", str(path))
 
 
 class LockHolder(NamedTuple):

@@ -54,7 +54,7 @@ class Heartbeat:
     rate: float = 0.0  #: acknowledged a second, since the heartbeat before
     in_flight: int = 0
     held: int = 0  #: in files that ended and are kept until they are archived
-    unreadable: int = 0  #: files that cannot be opened
+    unreadable: int = 0  #: files that cannot be read and directories that cannot be listed
     trouble: str = ""  #: what ended the last session, while no block was acknowledged since
     leaves: bool = False  #: it is stopping: this is its last heartbeat
     refused: bool = False  #: another live producer has the name of this host, so this one ends

@@ -74,7 +74,7 @@ def judge(beat: Heartbeat | None, age: float, limits: Thresholds = USUAL) -> Hos
 
 def _of_the_living(beat: Heartbeat, limits: Thresholds) -> HostHealth:
     if beat.unreadable:
-        return HostHealth(HostState.STUCK, f"{counted(beat.unreadable, 'file')} cannot be opened")
+        return HostHealth(HostState.STUCK, f"{counted(beat.unreadable, 'path')} cannot be read")
     if beat.backlog and beat.shipped == 0 and beat.up < limits.new:
         return HostHealth(HostState.UNKNOWN, "has just begun")
     backlog, idle = format_bytes(beat.backlog), min(beat.silent, beat.backlog_age)

@@ -1,56 +1,84 @@
 """Where a new name could match a pattern: directories, those on the way to them, and what links lead over."""
 
+import errno
 import fnmatch
 import glob
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 EVERY_DEPTH = "**"
 MAX_LINKS = 40  # one leads to the next; as the kernel has it
 
 
-def expand(directory: str) -> Iterable[str]:
+Unlisted = Callable[[str, OSError], None]
+"""Takes a directory that cannot be searched now, and the reason."""
+
+
+def pass_over(_directory: str, _error: OSError) -> None:
+    """For callers that need only the places where names could be."""
+
+
+def expand(directory: str, unlisted: Unlisted = pass_over) -> Iterable[str]:
     """The directories that a pattern matches, each with a slash at its end; one without wildcards as it is.
 
     `**` does not follow symbolic links, as in a shell: two links to a directory above would never come to an end.
     """
     if not glob.has_magic(directory):
         return [directory]
-    if EVERY_DEPTH not in directory.split(os.sep):
-        return glob.iglob(directory + os.sep, recursive=True)
     root, *steps = directory.split(os.sep)
-    return dict.fromkeys(_below(root or os.sep, [step for step in steps if step]))
+    return dict.fromkeys(_below(root or os.sep, [step for step in steps if step], unlisted))
 
 
-def _below(directory: str, steps: list[str]) -> Iterator[str]:
+def _below(directory: str, steps: list[str], unlisted: Unlisted) -> Iterator[str]:
     if not steps:
         yield os.path.join(directory, "")
     elif steps[0] == EVERY_DEPTH:
-        yield from _below(directory, steps[1:])
-        for entry in _directories(directory, "*"):
+        yield from _below(directory, steps[1:], unlisted)
+        for entry in _directories(directory, "*", unlisted):
             if not entry.is_symlink():
-                yield from _below(entry.path, steps)
+                yield from _below(entry.path, steps, unlisted)
     elif glob.has_magic(steps[0]):
-        for entry in _directories(directory, steps[0]):
-            yield from _below(entry.path, steps[1:])
-    elif os.path.isdir(step := os.path.join(directory, steps[0])):
-        yield from _below(step, steps[1:])
+        for entry in _directories(directory, steps[0], unlisted):
+            yield from _below(entry.path, steps[1:], unlisted)
+    elif _is_directory(step := os.path.join(directory, steps[0]), unlisted):
+        yield from _below(step, steps[1:], unlisted)
 
 
-def _directories(parent: str, pattern: str) -> "list[os.DirEntry[str]]":
+def _directories(parent: str, pattern: str, unlisted: Unlisted) -> "list[os.DirEntry[str]]":
     """The directories in `parent` whose names match `pattern`, hidden ones only if it begins with a dot."""
+    return [
+        entry
+        for entry in listed(parent, unlisted)
+        if fnmatch.fnmatchcase(entry.name, pattern)
+        and (pattern.startswith(".") or not entry.name.startswith("."))
+        and (entry.is_dir(follow_symlinks=False) or (entry.is_symlink() and _is_directory(entry.path, unlisted)))
+    ]
+
+
+def listed(directory: str, unlisted: Unlisted) -> "list[os.DirEntry[str]]":
+    """The entries of a directory; none if it does not exist or cannot be listed."""
     try:
-        with os.scandir(parent) as entries:
-            return [
-                entry
-                for entry in entries
-                if fnmatch.fnmatchcase(entry.name, pattern)
-                and (pattern.startswith(".") or not entry.name.startswith("."))
-                and os.path.isdir(entry)  # also false where links form a circle
-            ]
-    except OSError:
+        with os.scandir(directory) as entries:
+            return list(entries)
+    except OSError as error:
+        _report(directory, error, unlisted)
         return []
+
+
+def _is_directory(path: str, unlisted: Unlisted) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)
+    except OSError as error:
+        _report(path, error, unlisted)
+        return False
+
+
+def _report(path: str, error: OSError, unlisted: Unlisted) -> None:
+    """A directory that is gone has no names; that links form a circle, or are too long, is no matter of rights."""
+    if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}:
+        unlisted(path.rstrip(os.sep) or os.sep, error)
 
 
 def directories(patterns: Iterable[str]) -> set[str]:

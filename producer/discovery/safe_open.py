@@ -78,7 +78,8 @@ class Links:
         descriptor = _opened_without_links(path, flags)
         if descriptor is not None:
             with close_on_exit(descriptor) as closing:
-                if os.fstat(descriptor).st_nlink <= 1:
+                found = os.fstat(descriptor)
+                if found.st_nlink <= 1 and found.st_mode & stat.S_IROTH:  # the directory does not matter then
                     closing.pop_all()
                     return descriptor
         with _Walk(path) as walk:
@@ -159,14 +160,15 @@ class Links:
         """Raises NotFollowed."""
         physical = os.path.join(walk.physical, name)
         foreign = [claim for claim in walk.claims if claim.is_shared or claim.owner != status.st_uid]
-        planted = status.st_nlink > 1 and _may_be_planted(status, walk.here.status)
+        planted = _may_be_planted(status, walk.here.status)
         if not (foreign or planted) or self._is_below_a_root(physical):
             return
         if foreign:
             link = foreign[0]
             what = f"the link {link.path} of user {link.owner} leads to {physical} of user {status.st_uid}"
         else:
-            what = f"{physical} of user {status.st_uid} has a second name, and other users may write to its directory"
+            names = "has a second name" if status.st_nlink > 1 else "may be the rest of a hard link"
+            what = f"{physical} of user {status.st_uid} {names}, and other users may write to its directory"
         raise NotFollowed(f"not followed: {what}", path)
 
     def _is_below_a_root(self, path: str) -> bool:
@@ -319,12 +321,18 @@ def _is_ours(directory: os.stat_result) -> bool:
 
 
 def _may_be_planted(file: os.stat_result, directory: os.stat_result) -> bool:
-    """Whether a user who may not read a file can have made a hard link to it in this directory."""
+    """Whether a user who may not read a file can have made a hard link to it in this directory.
+
+    The file may have one name only: its first name can be removed after the link was made. Then the group of a
+    directory and the users of a sticky one are trusted, because most files there have had no other name.
+    """
     if file.st_mode & stat.S_IROTH:
         return False  # who can reach a file to link it can read it
+    group_may_read = file.st_gid == directory.st_gid and bool(file.st_mode & stat.S_IRGRP)
+    if file.st_nlink <= 1:
+        return is_directory_of_others(directory, file) and not group_may_read
     if directory.st_mode & stat.S_IWOTH or directory.st_uid not in {0, os.geteuid(), file.st_uid}:
         return True
-    group_may_read = file.st_gid == directory.st_gid and file.st_mode & stat.S_IRGRP
     return bool(directory.st_mode & stat.S_IWGRP) and not group_may_read
 
 

@@ -14,7 +14,17 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from producer.discovery.patterns import EVERY_DEPTH, directories, expand, link_targets, path_matcher, real_path
+from producer.discovery.patterns import (
+    EVERY_DEPTH,
+    Unlisted,
+    directories,
+    expand,
+    link_targets,
+    listed,
+    pass_over,
+    path_matcher,
+    real_path,
+)
 from producer.model import Source
 from shipper import events
 
@@ -25,6 +35,9 @@ TICK_NS = 2_000_000_000  # the coarsest clock of a file system
 LONGEST_COUNT = 3  # digits: app.log.12 is a count and grows with age, app.log-20261120 a date and does not
 _ROTATED_NAME = re.compile(r"([.\-_]\d[\dTZ:+\-_.]*)?(\.(gz|zst|bz2|xz|lz4|Z))?")
 _ROTATED = re.compile(r"[.\-_](\d+)")  # app.log.1, app.log-20261120; not app.log.bak, which is a copy
+
+_ANY_NAME = "\1"
+"""Stands for every name in a directory: only a wildcard matches it."""
 
 Key = tuple[int, int]
 
@@ -67,6 +80,14 @@ class Watched:
             fnmatch.fnmatchcase(path if "/" in pattern else os.path.basename(path), pattern) for pattern in self.exclude
         )
 
+    def excludes_all_below(self, directory: str) -> bool:
+        """Whether an exclude pattern names `directory`, or whatever is in it."""
+        anything = os.path.join(directory, _ANY_NAME)
+        return any(
+            "/" in pattern and (fnmatch.fnmatchcase(directory, pattern) or fnmatch.fnmatchcase(anything, pattern))
+            for pattern in self.exclude
+        )
+
 
 def name_filter(watched: Watched) -> Callable[[str], bool]:
     """A function: whether `watched` names an absolute path, and does not exclude it."""
@@ -85,6 +106,8 @@ class ScanResult(NamedTuple):
     fifos: list[str]  #: FIFOs that a glob found: they are read only where they are named
     others: Mapping[Key, list[str]] = MappingProxyType({})  #: the further names of files
     excluded: Mapping[str, str] = MappingProxyType({})  #: names that lead over links to excluded ones, which are these
+    #: directories that a glob searches and this user may not: whether names match there is unknown
+    unlisted: Mapping[str, OSError] = MappingProxyType({})
 
 
 def scan(watched: Watched) -> ScanResult:
@@ -93,8 +116,9 @@ def scan(watched: Watched) -> ScanResult:
     names: dict[str, Key | None] = {}
     others: dict[Key, list[str]] = {}
     excluded: dict[str, str] = {}
-    found = ScanResult([], [], names, directories(watched.patterns), [], others, excluded)
-    for path, entry in _not_excluded(watched, excluded):
+    unlisted: dict[str, OSError] = {}
+    found = ScanResult([], [], names, directories(watched.patterns), [], others, excluded, unlisted)
+    for path, entry in _not_excluded(watched, excluded, unlisted):
         key = None
         try:
             status = os.stat(path) if entry is None else entry.stat()
@@ -120,10 +144,12 @@ def scan(watched: Watched) -> ScanResult:
     return found
 
 
-def _not_excluded(watched: Watched, behind: dict[str, str]) -> "Iterator[tuple[str, os.DirEntry[str] | None]]":
+def _not_excluded(
+    watched: Watched, behind: dict[str, str], unlisted: dict[str, OSError]
+) -> "Iterator[tuple[str, os.DirEntry[str] | None]]":
     """The names that are watched; `behind` gets those that lead over links to excluded ones."""
     real_directories: dict[str, str] = {}
-    for path, entry in _names(watched).items():
+    for path, entry in _names(watched, unlisted).items():
         if watched.exclude:
             if watched.excludes(path):
                 continue
@@ -169,41 +195,38 @@ def is_rotated_name(path: str, original: str = "") -> bool:
     return not is_other and any(start < len(name) and _ROTATED_NAME.fullmatch(name, start) for start in starts)
 
 
-def _names(watched: Watched) -> "dict[str, os.DirEntry[str] | None]":
+def _names(watched: Watched, unlisted: dict[str, OSError]) -> "dict[str, os.DirEntry[str] | None]":
     """The names that exist or may exist, in their order, with their directory entries if their directory was listed."""
     given: dict[str, os.DirEntry[str] | None] = {}
+
+    def note(directory: str, error: OSError) -> None:
+        if not watched.excludes_all_below(directory):
+            unlisted[directory] = error
+
     for pattern in watched.patterns:
-        given.setdefault(pattern)  # a shell may have expanded a glob to a name with wildcards: app[1].log
-        if glob.has_magic(pattern):
-            for path, entry in sorted(matches(pattern).items()):
-                given.setdefault(path, entry)
+        is_glob = glob.has_magic(pattern)
+        if not is_glob or os.path.lexists(pattern):  # a shell may have expanded a glob to such a name: app[1].log
+            given.setdefault(pattern)
+        for path, entry in sorted(matches(pattern, note).items()) if is_glob else ():
+            given.setdefault(path, entry)
     return given
 
 
-def matches(pattern: str) -> "dict[str, os.DirEntry[str] | None]":
+def matches(pattern: str, unlisted: Unlisted) -> "dict[str, os.DirEntry[str] | None]":
     """The names that a glob finds, hidden ones only if the pattern begins with a dot."""
     parent, last = os.path.split(pattern)
     if last == EVERY_DEPTH:
         parent, last = pattern, "*"
     if not glob.has_magic(last):
-        return dict.fromkeys(os.path.join(directory, last) for directory in expand(parent))
+        return dict.fromkeys(os.path.join(directory, last) for directory in expand(parent, unlisted))
     is_match = re.compile(fnmatch.translate(last)).match
     hidden = last.startswith(".")
     return {
         prefix + entry.name: entry
-        for prefix in (os.path.join(directory, "") for directory in expand(parent))
-        for entry in _listed(prefix)
+        for prefix in (os.path.join(directory, "") for directory in expand(parent, unlisted))
+        for entry in listed(prefix, unlisted)
         if (hidden or not entry.name.startswith(".")) and is_match(entry.name)
     }
-
-
-def _listed(directory: str) -> "list[os.DirEntry[str]]":
-    """The entries of a directory; none if it may not be listed, as in `glob`."""
-    try:
-        with os.scandir(directory) as entries:
-            return list(entries)
-    except OSError:
-        return []
 
 
 class Listing:
@@ -322,7 +345,7 @@ def scan_file(path: str) -> Seen | None:
 
 def names(pattern: str) -> list[str]:
     """The names that a pattern matches, excluded or not; one without a wildcard is itself, where it exists."""
-    found = sorted(matches(pattern)) if glob.has_magic(pattern) else []
+    found = sorted(matches(pattern, pass_over)) if glob.has_magic(pattern) else []
     itself = [pattern] if os.path.lexists(pattern) else []
     return [name.rstrip("/") for name in dict.fromkeys([*itself, *found])]
 

@@ -17,7 +17,7 @@ from producer.inputs.journald import NAME, Chosen, Journald
 from producer.inputs.pipes import Fifo, Stdin
 from producer.inputs.reader import Reader
 from producer.inputs.spool import Hint, Progress, Spool
-from producer.inputs.syslog import Syslog, parse
+from producer.inputs.syslog import Sender, Syslog, parse
 from producer.model import Source
 from producer.options import Following
 from shipper import events
@@ -159,7 +159,7 @@ def _readers(settings: ProducerSettings, root: Path, *, once: bool) -> Iterator[
     for path in dict.fromkeys(map(os.path.abspath, _named_fifos(settings))):
         yield Fifo(spool(path), path, Links(settings.link_roots))
     for address in map(parse, settings.syslog):
-        yield Syslog(spool(address.name), address)
+        yield Syslog(spool(address.name), address, sender=Sender(settings.syslog_sender))
     if settings.journald:
         chosen = Chosen(
             style=settings.journald,

@@ -2,12 +2,14 @@
 
 Its address is `udp:HOST:PORT`, `tcp:HOST:PORT`, `unix:PATH` or `unix-stream:PATH`.
 
-A message is one line, exactly the bytes that came: PRI and all. What ends it on the way (LF, CRLF, NUL) is left off, a
-newline inside is written `#012`, as rsyslog does. Streams: octet counting (RFC 6587) or newlines, decided at each
-message: `<digits> <` begins a counted one.
+A message is one line, exactly the bytes that came: PRI and all; by option the sender's address stands before them. What
+ends it on the way (LF, CRLF, NUL) is left off, a newline inside is written `#012`, as rsyslog does. Streams: octet
+counting or a byte at the end (RFC 6587). A count is one only before a PRI, and only as long as the connection has sent
+no message without a count.
 """
 
 import contextlib
+import enum
 import errno
 import ipaddress
 import math
@@ -165,8 +167,18 @@ def _is_served(path: str) -> bool:
 MAX_MESSAGE_BYTES = 64 * 1024
 """Of one line; a longer message is split over lines, never cut short or dropped."""
 
-_COUNT = re.compile(rb"([1-9][0-9]{0,8}) <")
-_PERHAPS_COUNT = re.compile(rb"[1-9][0-9]{0,8} ?")
+_COUNT = re.compile(rb"([1-9][0-9]{0,8}) <(?:[0-9]|[1-9][0-9]|1[0-8][0-9]|19[01])>")
+"""A count, and the PRI of the message: 0 to 191 (RFC 5424, section 6.2.1)."""
+_PERHAPS_COUNT = re.compile(rb"[1-9][0-9]{0,8}(?: (?:<[0-9]{0,3})?)?")
+_ENDS = re.compile(rb"[\n\0]")
+
+
+class _Framing(enum.Enum):
+    """How the messages of a connection are separated, decided by those that it has sent."""
+
+    UNKNOWN = enum.auto()  #: none yet
+    COUNTED = enum.auto()  #: the first one had a count
+    ENDED = enum.auto()  #: the first one had none: no number is a count any more
 
 
 def line_of(message: bytes) -> bytes:
@@ -179,10 +191,11 @@ def line_of(message: bytes) -> bytes:
 
 
 class Frames:
-    """The messages of one connection, as its bytes arrive. `ends`: the bytes that end a message without a count."""
+    """The messages of one connection, as its bytes arrive; `before`: what stands in front of each line."""
 
-    def __init__(self, ends: bytes = b"\n") -> None:
-        self._ends = re.compile(b"[" + re.escape(ends) + b"]")
+    def __init__(self, before: bytes = b"") -> None:
+        self._before = before
+        self._framing = _Framing.UNKNOWN
         self._held, self._at = b"", 0  # bytes before `_at` are done with
         self._left = 0  # bytes to come of a counted message, longer than a line may be
 
@@ -197,31 +210,42 @@ class Frames:
     def close(self) -> bytes:
         """The line that the connection ended in, if it did."""
         held, self._held, self._at, self._left = self._held[self._at :], b"", 0, 0
-        return line_of(held)
+        return self._line(held)
 
     def _take(self) -> bytes | None:
         """The next line; None: more must come first."""
         if self._left:
             return self._take_counted()
-        counted = _COUNT.match(self._held, self._at)
-        if counted:
-            self._at, self._left = counted.end(1) + 1, int(counted[1])
-            return self._take_counted()
-        if _PERHAPS_COUNT.fullmatch(self._held, self._at):
-            return None
-        end = self._ends.search(self._held, self._at, self._at + MAX_MESSAGE_BYTES + 1)
+        if self._framing is not _Framing.ENDED:
+            if counted := _COUNT.match(self._held, self._at):
+                self._framing = _Framing.COUNTED
+                self._at, self._left = counted.end(1) + 1, int(counted[1])
+                return self._take_counted()
+            if _PERHAPS_COUNT.fullmatch(self._held, self._at):
+                return None
+        end = _ENDS.search(self._held, self._at, self._at + MAX_MESSAGE_BYTES + 1)
         if end:
-            return line_of(self._next(end.end() - self._at)[:-1] + b"\n")
+            return self._take_ended(self._next(end.end() - self._at)[:-1] + b"\n")
         if len(self._held) - self._at <= MAX_MESSAGE_BYTES:
             return None
-        return line_of(self._next(MAX_MESSAGE_BYTES) + b"\n")
+        return self._take_ended(self._next(MAX_MESSAGE_BYTES) + b"\n")
+
+    def _take_ended(self, message: bytes) -> bytes:
+        line = self._line(message)
+        if line and self._framing is _Framing.UNKNOWN:
+            self._framing = _Framing.ENDED
+        return line
 
     def _take_counted(self) -> bytes | None:
         size = min(self._left, MAX_MESSAGE_BYTES)
         if len(self._held) - self._at < size:
             return None
         self._left -= size
-        return line_of(self._next(size))
+        return self._line(self._next(size))
+
+    def _line(self, message: bytes) -> bytes:
+        line = line_of(message)
+        return self._before + line if line else b""
 
     def _next(self, size: int) -> bytes:
         start, self._at = self._at, self._at + size
@@ -262,7 +286,20 @@ _SO_MEMINFO, _DROPS_AT = 55, 8
 _WRAPS = 1 << 32
 
 
-class _Sender(NamedTuple):
+class Sender(enum.Enum):
+    """What is kept of the address that a message came from."""
+
+    LEFT_OFF = "none"
+    LINE = "line"  #: it stands before the message, with a blank after it; of a unix socket there is none
+
+    def before(self, peer: object) -> bytes:
+        """What stands before a line from `peer`, the address of a socket."""
+        if self is Sender.LEFT_OFF or not isinstance(peer, tuple):
+            return b""
+        return f"{peer[0]} ".encode()
+
+
+class _Connected(NamedTuple):
     """Who is connected."""
 
     frames: Frames
@@ -281,13 +318,15 @@ class Syslog(Reader):
         max_connections: int = MAX_CONNECTIONS,
         max_an_address: int = MAX_CONNECTIONS_AN_ADDRESS,
         idle_seconds: float = IDLE_SECONDS,
+        sender: Sender = Sender.LEFT_OFF,
     ) -> None:
         super().__init__(spool)
         self._address = address
+        self._sender = sender
         self._max_connections = max_connections
         self._max_an_address = max_an_address
         self._idle_seconds = idle_seconds
-        self._connections: dict[socket.socket, _Sender] = {}  # the one whose last message is oldest first
+        self._connections: dict[socket.socket, _Connected] = {}  # the one whose last message is oldest first
         self._selector = selectors.DefaultSelector()
         self._dropped = 0  # by the kernel, as it counts: modulo 2**32
         self._unlogged, self._log_at = 0, 0.0  # dropped datagrams that are not logged yet, and when they are
@@ -361,8 +400,9 @@ class Syslog(Reader):
         size = 0
         with contextlib.suppress(BlockingIOError):
             while size < BATCH_BYTES:
-                message, more, _, _ = self._socket.recvmsg(MAX_DATAGRAM_BYTES, socket.CMSG_SPACE(_COUNTER.size))
-                lines.append(line_of(message))
+                message, more, _, peer = self._socket.recvmsg(MAX_DATAGRAM_BYTES, socket.CMSG_SPACE(_COUNTER.size))
+                if line := line_of(message):
+                    lines.append(self._sender.before(peer) + line)
                 size += len(message) + MESSAGE_COST_BYTES
                 for level, kind, data in more:  # with each datagram the total number that the kernel has dropped
                     if (level, kind) == (socket.SOL_SOCKET, RXQ_OVFL):
@@ -403,8 +443,8 @@ class Syslog(Reader):
         connection.setblocking(False)
         for option in _KEEP_ALIVE if address else ():
             connection.setsockopt(*option)
-        frames = Frames(b"\n" if self._address.kind == "tcp" else b"\n\0")
-        self._connections[connection] = _Sender(frames, address, time.monotonic())
+        frames = Frames(self._sender.before(peer))
+        self._connections[connection] = _Connected(frames, address, time.monotonic())
         self._selector.register(connection, selectors.EVENT_READ)
         return begun
 
@@ -437,7 +477,7 @@ class Syslog(Reader):
         lines = sender.frames.feed(data)
         if lines:
             del self._connections[connection]  # to the end of the order
-            self._connections[connection] = _Sender(sender.frames, sender.address, time.monotonic())
+            self._connections[connection] = _Connected(sender.frames, sender.address, time.monotonic())
         return lines
 
     def _hang_up(self, connection: socket.socket) -> bytes:

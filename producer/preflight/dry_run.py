@@ -153,6 +153,8 @@ def skips(following: Following, sources: Tailer) -> Iterator[Skip]:
             yield Skip(name, "excluded", refused[name].reason)
         elif skip := _why(name, pattern, following, read, sources):
             yield skip
+    for directory, error in sources.found.unlisted.items():
+        yield Skip(directory, "unreadable", f"the directory cannot be listed: {error.strerror or error}")
 
 
 def _why(name: str, pattern: str, following: Following, read: Mapping[Key, str], sources: Tailer) -> Skip | None:

@@ -73,7 +73,8 @@ def print_report(report: Report, *, as_json: bool) -> None:
     if report.reads:
         _print_table(console, ("file", "from byte", "bytes", "source"), list(map(_read_cells, report.reads)))
     if report.skips:
-        console.print(Text(f"{len(report.skips)} names match and are not read"))
+        verbs = "matches and is" if len(report.skips) == 1 else "match and are"
+        console.print(Text(f"{counted(len(report.skips), 'name')} {verbs} not read"))
         _print_table(console, ("name", "why"), [[skip.path, skip.text] for skip in report.skips])
     for warning in report.warnings:
         print_signed(console, CHANGED, warning)

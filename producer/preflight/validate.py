@@ -19,6 +19,7 @@ from producer.preflight.options import Role
 from producer.preflight.report import Finding, Sign, good, note, print_validation, warning, wrong
 from producer.preflight.server_probe import Sending, ask_server
 from shipper.config import Layer, load, places
+from shipper.durable_files import check_private
 from shipper.errors import EXIT_CONFIG, EXIT_OK, EXIT_UNAVAILABLE, ConfigError, Fatal, ShipperError
 from shipper.partition_map import partition_for
 from shipper.settings import Settings, host_of_url
@@ -83,7 +84,7 @@ def _local(settings: Settings, origins: Mapping[str, str]) -> Iterator[Finding]:
     ships = settings.producer.files or settings.producer.syslog or settings.producer.journald
     if ships or "collector.directory" not in origins:
         yield from _files(settings)
-        yield writable("state", state_path(settings.producer, host))
+        yield private("state", state_path(settings.producer, host))
 
 
 def _other(role: Role, settings: Settings, origins: Mapping[str, str]) -> Iterator[Finding]:
@@ -93,7 +94,7 @@ def _other(role: Role, settings: Settings, origins: Mapping[str, str]) -> Iterat
     if role is Role.COLLECTOR:
         yield writable("archive", settings.collector.directory)
         if settings.collector.state is not None:
-            yield writable("state", settings.collector.state)
+            yield from _collector_state(settings.collector.state)
     if role is Role.REPORT:
         yield _readable_archive(os.environ.get("SHIPPER_DIRECTORY", ""))
         yield writable("report", Path(os.environ.get("SHIPPER_REPORT", "report")))
@@ -186,6 +187,25 @@ def _is_loopback(url: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost" or host.endswith(".localhost")
+
+
+def _collector_state(state: Path) -> Iterator[Finding]:
+    """The state directory of a collector, and in it those of archives."""
+    yield writable("state", state)
+    for directory in sorted(state.glob("collector/*")):
+        if (found := private("state", directory)).sign is not Sign.GOOD:
+            yield found
+
+
+def private(check: str, directory: Path) -> Finding:
+    """Whether `directory` can be written, and no other user can put a file of theirs into it."""
+    try:
+        check_private(directory)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        return wrong(check, f"{directory}: {error.strerror}", "choose a directory of this user, mode 0700")
+    return writable(check, directory)
 
 
 def writable(check: str, directory: Path) -> Finding:

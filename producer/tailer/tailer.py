@@ -5,6 +5,7 @@ opens the files of sources, `read_scheduler.py` reads them, `rotation.py` decide
 `ended_files.py` closes and deletes files.
 """
 
+import errno
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
 
@@ -73,7 +74,13 @@ class Tailer:
         named = self._table.following.watched.patterns
         refused = [path for path in self.resolver.links_not_followed if path in named]
         lost = [file.name for file in self._table.in_state(FileState.LOST)]
-        return [*held, *self.resolver.unopened, *lost, *refused]
+        return [*held, *self.unreadable, *lost, *refused]
+
+    @property
+    def unreadable(self) -> list[str]:
+        """What the last scan could not read, check or list: files, names and directories."""
+        unknown = (path for path, error in self.found.unknown if error.errno != errno.ELOOP)  # a broken link for ever
+        return list(dict.fromkeys((*self.resolver.unopened, *unknown, *self.found.unlisted)))
 
     @property
     def readers(self) -> list[FileReader]:
@@ -105,7 +112,7 @@ class Tailer:
         for path in set(found.fifos) - self._fifos:
             events.fifo_not_read(path=path)
         self._fifos |= set(found.fifos)
-        for path, error in found.unknown:
+        for path, error in (*found.unknown, *found.unlisted.items()):
             events.file_unreadable(path=path, error=error.strerror or str(error))
         files = {seen.key: seen for seen in found.files}
         self.resolver.found(files, found.excluded)

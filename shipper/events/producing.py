@@ -31,7 +31,7 @@ _HELD_BACK = Gauge(
     "fshipper_held_back_files", "Files whose next block takes the patterns more than pattern_time; they wait"
 )
 _FILES = Gauge("fshipper_files", "Files that are followed")
-_UNOPENED = Gauge("fshipper_unopened_files", "Files that cannot be opened now")
+_UNOPENED = Gauge("fshipper_unopened_files", "Files that cannot be read now, and directories that cannot be listed")
 _REFUSED_CONNECTIONS = Counter(
     "fshipper_input_refused_connections_total", "Connections to a listener that one address had too many of", ["input"]
 )
@@ -104,7 +104,7 @@ def file_left(*, path: str, how: str) -> None:
 
 
 def file_unreadable(*, path: str, error: str) -> None:
-    """A file cannot be checked or read now; the producer retries and does not count it as deleted."""
+    """A file or directory cannot be read now; the producer retries, and counts nothing in it as deleted."""
     _UNREADABLE.inc()
     logger.warning("file_unreadable", file=path, error=error)
 

@@ -301,5 +301,5 @@ def test_a_directory_that_cannot_be_an_archive_is_reported(tmp_path: Path) -> No
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="cannot use the archive directory"):
         open_archive(tmp_path / "file")
-    with pytest.raises(ConfigError, match="cannot write the state directory"):
+    with pytest.raises(ConfigError, match="cannot use the state directory"):
         journal_directory(tmp_path, "id", tmp_path / "file")

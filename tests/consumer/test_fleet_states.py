@@ -74,7 +74,7 @@ def test_a_stuck_or_dead_host_has_a_reason():
         judge(dataclasses.replace(WAITING, leaves=True), 600.0).why
         == "was stopped 10 min ago, with 4.0 KiB not shipped"
     )
-    assert judge(dataclasses.replace(BEAT, unreadable=2), 1.0).why == "2 files cannot be opened"
+    assert judge(dataclasses.replace(BEAT, unreadable=2), 1.0).why == "2 paths cannot be read"
 
 
 def test_thresholds_are_settings():

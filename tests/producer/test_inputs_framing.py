@@ -23,18 +23,34 @@ def test_a_message_of_nothing_is_no_line() -> None:
     assert line_of(b"\r\n") == line_of(b"") == line_of(b"\0") == b""
 
 
-def test_counted_messages_and_lines_are_distinguished_at_each_message() -> None:
-    assert Frames().feed(b"<1>one\n10 <2>two\nin1<3>x\n7 <4>four<5>five\r\n") == (
-        b"<1>one\n<2>two#012in1\n<3>x\n<4>four\n<5>five\n"
-    )
+def test_a_connection_that_counts_its_messages_may_have_newlines_in_them_and_between_them() -> None:
+    assert Frames().feed(b"10 <2>two\nin17 <4>four\n<3>x\n8 <5>five\n") == (b"<2>two#012in1\n<4>four\n<3>x\n<5>five\n")
 
 
-def test_a_line_that_begins_with_a_number_is_no_counted_message() -> None:
-    assert Frames().feed(b"12 monkeys\n1234567890 <x>\n") == b"12 monkeys\n1234567890 <x>\n"
+def test_a_count_is_only_one_before_a_pri() -> None:
+    for text in (
+        b"12 monkeys\n1234567890 <x>\n",
+        b"54 <1 minute elapsed\n<13>one\n",
+        b"9 <>one\n",
+        b"9 <192>x\n",
+        b"9 <013>x\n",
+        b"0 <13>x\n",
+        b"1000000000 <13>x\n",
+        b"9  <13>x\n",
+    ):
+        assert Frames().feed(text) == text
 
 
-def test_any_cut_of_the_bytes_gives_the_same_lines() -> None:
-    text = b"<1>one\n10 <2>two\nin1<3>x\n12 monkeys\n7 <4>four"
+def test_a_connection_that_sent_a_message_without_a_count_sends_none_with_one() -> None:
+    text = b"<13>one\n30 <13>Nov 28 10:00:00 h app: x\n5 <1>y\n"
+    assert Frames().feed(text) == text
+    assert Frames().feed(b"\r\n\0\n6 <1>abc") == b"<1>abc\n"  # an empty one decides nothing
+
+
+@pytest.mark.parametrize(
+    "text", [b"<1>one\n10 <2>two\nin1<3>x\n12 monkeys\n7 <4>four", b"10 <2>two\nin1<3>x\n12 <1 min\n7 <4>four8 <1"]
+)
+def test_any_cut_of_the_bytes_gives_the_same_lines(text: bytes) -> None:
     whole = Frames().feed(text)
     for size in range(1, 12):
         frames = Frames()
@@ -42,7 +58,7 @@ def test_any_cut_of_the_bytes_gives_the_same_lines() -> None:
 
 
 def test_a_stream_that_closes_inside_a_message_leaves_the_rest_as_a_line_of_its_own() -> None:
-    for text in (b"<1>one\n<2>two", b"<1>one\n20 <2>two"):
+    for text in (b"<1>one\n<2>two", b"6 <1>one20 <2>two"):
         frames = Frames()
         assert (frames.feed(text), frames.close()) == (b"<1>one\n", b"<2>two\n")
         assert frames.close() == b""
@@ -51,15 +67,21 @@ def test_a_stream_that_closes_inside_a_message_leaves_the_rest_as_a_line_of_its_
 @pytest.mark.parametrize("counted", [True, False])
 def test_a_message_that_is_too_long_is_split_and_nothing_of_it_is_dropped(counted: bool) -> None:
     message = b"<1>" + b"x" * (2 * MAX_MESSAGE_BYTES)
-    lines = Frames().feed(b"%d %b" % (len(message), message) + b"<2>y\n" if counted else message + b"\n<2>y\n")
+    lines = Frames().feed(b"%d %b" % (len(message), message) + b"5 <2>y\n" if counted else message + b"\n<2>y\n")
     *parts, last = lines.splitlines()
     assert b"".join(parts) == message
     assert last == b"<2>y"
     assert max(map(len, parts)) == MAX_MESSAGE_BYTES
 
 
-def test_a_unix_stream_ends_its_messages_with_nul_as_the_c_library_does() -> None:
-    assert Frames(b"\n\0").feed(b"<1>one\0<2>two\n\0<3>three") == b"<1>one\n<2>two\n"
+def test_a_nul_ends_a_message_as_the_c_library_writes_it() -> None:
+    assert Frames().feed(b"<1>one\0<2>two\n\0<3>three") == b"<1>one\n<2>two\n"
+
+
+def test_what_stands_before_each_line_stands_before_no_empty_one() -> None:
+    frames = Frames(b"192.0.2.1 ")
+    assert frames.feed(b"<1>one\n\n<2>two\n<3>") == b"192.0.2.1 <1>one\n192.0.2.1 <2>two\n"
+    assert (frames.close(), frames.close()) == (b"192.0.2.1 <3>\n", b"")
 
 
 def test_addresses_have_names_in_the_archive() -> None:

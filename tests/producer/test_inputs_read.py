@@ -14,7 +14,7 @@ from spooling import NEWLINE, knows, never, plain, running, spool_in, text
 
 from producer.inputs.pipes import Fifo
 from producer.inputs.spool import rotated
-from producer.inputs.syslog import Syslog, parse
+from producer.inputs.syslog import Sender, Syslog, parse
 from shipper.errors import ConfigError, Fatal
 
 # -- syslog -------------------------------------------------------------------------------------------------------
@@ -151,8 +151,23 @@ def test_connections_become_lines_and_one_that_ends_inside_a_message_leaves_a_li
         family = socket.AF_INET if kind == "tcp" else socket.AF_UNIX
         with socket.socket(family) as to:
             to.connect(("127.0.0.1", port) if kind == "tcp" else place)
-            to.sendall(b"<13>one\n8 <13>a\nbc<13>cut")
-        until(lambda: text(tmp_path) == b"<13>one\n<13>a#012bc\n<13>cut\n", what=lambda: repr(text(tmp_path)))
+            to.sendall(b"8 <13>a\nbc<13>one\0<13>cut")
+        until(lambda: text(tmp_path) == b"<13>a#012bc\n<13>one\n<13>cut\n", what=lambda: repr(text(tmp_path)))
+
+
+@pytest.mark.parametrize("kind", ["udp", "tcp"])
+def test_the_address_of_each_sender_stands_before_its_lines_if_it_is_asked_for(kind: str, tmp_path: Path) -> None:
+    port = free_port()
+    reader = Syslog(spool_in(tmp_path), parse(f"{kind}:127.0.0.1:{port}"), sender=Sender.LINE)
+    lines = {f"127.0.0.{number} <189>45: %SYS-5-CONFIG_I: Configured\n".encode() for number in (2, 3)}
+    with running(reader), contextlib.ExitStack() as stack:
+        for number in (2, 3):
+            how = socket.SOCK_DGRAM if kind == "udp" else socket.SOCK_STREAM
+            to = stack.enter_context(socket.socket(type=how))
+            to.bind((f"127.0.0.{number}", 0))
+            to.connect(("127.0.0.1", port))
+            to.sendall(b"<189>45: %SYS-5-CONFIG_I: Configured\n")
+        until(lambda: set(text(tmp_path).splitlines(keepends=True)) == lines, what=lambda: repr(text(tmp_path)))
 
 
 def test_more_connections_than_the_bound_wait_until_one_ends(tmp_path: Path) -> None:

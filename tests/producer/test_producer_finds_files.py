@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -232,6 +233,12 @@ def test_a_file_that_is_renamed_while_it_cannot_be_opened_is_read_under_its_firs
     assert host.archive.text(path) == b"old\nnew\n"
 
 
+def _nothing(directory: str, unlisted: Callable[[str, OSError], None]) -> list[os.DirEntry[str]]:
+    """What a directory shows to a user who may not list it."""
+    unlisted(directory.rstrip("/"), PermissionError(errno.EACCES, "Permission denied"))
+    return []
+
+
 def test_a_directory_without_the_right_to_list_leaves_its_files_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,9 +247,12 @@ def test_a_directory_without_the_right_to_list_leaves_its_files_followed(
     host = Host(tmp_path, "*.log")
     host.ship()
     with monkeypatch.context() as patch:
-        patch.setattr("producer.discovery.scanner.expand", lambda pattern: [])  # what glob makes of EACCES and EMFILE
+        patch.setattr("producer.discovery.scanner.listed", _nothing)
         host.ship()
+        assert host.sources.unreadable == [str(tmp_path)]
         host.let_go()
+    host.ship()
+    assert host.sources.unreadable == []
     append(path, b" back\n")
     host.ship()
     assert host.archive.text(path) == b"held back\n"

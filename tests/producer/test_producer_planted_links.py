@@ -195,6 +195,20 @@ def a_hard_link(place: Place) -> None:
 
 
 @planted
+def a_hard_link_whose_first_name_is_gone(place: Place) -> None:
+    os.link(place.shadow, place.app / "s.log")
+    place.shadow.unlink()
+
+
+@planted
+def a_hard_link_whose_first_name_is_gone_in_a_directory_that_all_write_to(place: Place) -> None:
+    place.patterns = ["log/*.log"]
+    place.log.chmod(0o777)
+    os.link(place.shadow, place.log / "s.log")
+    place.shadow.unlink()
+
+
+@planted
 def a_hard_link_in_a_sticky_directory(place: Place) -> None:
     place.patterns = ["log/*.log"]
     place.log.chmod(0o1777)
@@ -613,7 +627,7 @@ def test_a_directory_that_a_link_of_root_leads_to_and_that_is_exchanged_for_a_li
     host = place.host()
     assert shipped(host) == b"own\n"
     (logs / "web.log").rename(logs / "web.log.2")
-    place.file(logs / "web.log.1", b"rotated\n", owner=0, mode=0o600)  # by a daemon that runs as root
+    place.file(logs / "web.log.1", b"rotated\n", owner=0)  # by a daemon that runs as root
     place.file(logs / "web.log", b"new\n")
     assert shipped(host) == b"own\nrotated\nnew\n"
     logs.rename(place.app / "kept")

@@ -1,12 +1,13 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from shipper import durable_files
-from shipper.durable_files import Lock, LockHeld, make_directory, replace_file
+from shipper.durable_files import Lock, LockHeld, make_directory, private_directory, replace_file
 from shipper.errors import Fatal
 
 HOLDER = """
@@ -159,3 +160,45 @@ def test_the_holder_is_reported_with_its_command_and_its_address(tmp_path):
     assert f"process {os.getpid()} (" in str(caught.value)
     command = Path("/proc/self/cmdline").read_bytes().split(b"\0")[1].decode()
     assert command in caught.value.holder.command
+
+
+NOBODY = 65534
+
+
+def of_nobody(path: Path) -> None:
+    path.mkdir()
+    os.chown(path, NOBODY, NOBODY)
+
+
+def writable_by_all(path: Path) -> None:
+    path.mkdir()
+    path.chmod(0o777)
+
+
+def a_link_of_nobody(path: Path) -> None:
+    kept = path.with_name("kept")
+    kept.mkdir()
+    path.symlink_to(kept)
+    os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give files to other users")
+@pytest.mark.parametrize("made", [of_nobody, writable_by_all, a_link_of_nobody])
+def test_a_directory_into_which_another_user_can_put_files_is_not_private(
+    made: Callable[[Path], None], tmp_path: Path
+) -> None:
+    made(tmp_path / "state")
+    with pytest.raises(PermissionError):
+        private_directory(tmp_path / "state")
+
+
+def test_a_private_directory_is_made_and_may_be_shared_with_a_group_and_reached_over_an_own_link(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk")
+    path = tmp_path / "link" / "a" / "b"
+    private_directory(path)
+    assert path.stat().st_mode & 0o777 == 0o700
+    path.chmod(0o2770)  # what Kubernetes makes of a volume with an fsGroup
+    private_directory(path)
