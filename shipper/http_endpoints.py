@@ -346,10 +346,17 @@ def _is_of_another_origin(headers: Message) -> bool:
     origin = headers.get("Origin")
     if origin is None:
         return False
+    own = f"{headers.get('X-Forwarded-Proto', 'http')}://{headers.get('Host', '')}"
     try:
-        return urlsplit(origin.strip().lower()).netloc != headers.get("Host", "").strip().lower()
+        return _parts_of_origin(origin) != _parts_of_origin(own)
     except ValueError:
         return True
+
+
+def _parts_of_origin(origin: str) -> tuple[str, str | None, int | None]:
+    """Scheme, host and port (RFC 6454, section 5). Raises ValueError: the port is none."""
+    parts = urlsplit(origin.strip().lower())
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):

@@ -63,6 +63,8 @@ class Linear:
             tree = parser.parse(expression, re.MULTILINE)
             if not may_be_empty and tree.getwidth()[0] == 0:
                 return None
+            if _instructions(tree, tree.state.flags) > MAX_PROGRAM:  # compiling them would take seconds
+                return None
             written = _written(tree, tree.state.flags)
         except (_Inexpressible, RecursionError):
             return None
@@ -196,6 +198,28 @@ def _steps(items: Iterable[Any]) -> int:
     return max(steps, length)
 
 
+def _instructions(items: Iterable[Any], flags: int) -> int:
+    """A lower bound of the size of the compiled program: a repetition is compiled as so many copies."""
+    total = 0
+    for code, value in items:
+        match code:
+            case codes.BRANCH:
+                total += sum(_instructions(branch, flags) for branch in value[1])
+            case codes.SUBPATTERN:
+                _, added, removed, inner = value
+                total += _instructions(inner, (flags | added) & ~removed)
+            case codes.MAX_REPEAT | codes.MIN_REPEAT:
+                least, most, inner = value
+                copies = max(1, int(least)) if most is codes.MAXREPEAT else int(most)
+                total += copies * _instructions(inner, flags)
+            case codes.IN:
+                negated = value[0][0] is codes.NEGATE
+                total += len(_ranges(_octets(value[1:] if negated else value), flags, negated=negated))
+            case _:
+                total += 1
+    return total
+
+
 def _written(items: Iterable[Any], flags: int) -> str:
     return "".join(_one(code, value, flags) for code, value in items)
 
@@ -252,17 +276,22 @@ def _octets(items: Iterable[Any]) -> frozenset[int]:
 
 def _class(octets: Iterable[int], flags: int, *, negated: bool = False) -> str:
     """A class of the bytes that `re` matches by this one, but for the newline."""
+    ranges = _ranges(octets, flags, negated=negated)
+    if not ranges:
+        return r"[^\x00-\xff]"
+    return "[" + "".join(rf"\x{low:02x}-\x{high:02x}" for low, high in ranges) + "]"
+
+
+def _ranges(octets: Iterable[int], flags: int, *, negated: bool) -> list[tuple[int, int]]:
     wanted = set(octets)
     if flags & re.IGNORECASE:  # `re` compares lower-case bytes, and ASCII letters only
         lowered = {_LOWER[octet] for octet in wanted}
         wanted = {octet for octet in _ALL if _LOWER[octet] in lowered}
     wanted = (set(_ALL) - wanted if negated else wanted) - {_NEWLINE}
-    if not wanted:
-        return r"[^\x00-\xff]"
     ranges: list[tuple[int, int]] = []
     for octet in sorted(wanted):
         if ranges and ranges[-1][1] == octet - 1:
             ranges[-1] = (ranges[-1][0], octet)
         else:
             ranges.append((octet, octet))
-    return "[" + "".join(rf"\x{low:02x}-\x{high:02x}" for low, high in ranges) + "]"
+    return ranges

@@ -6,13 +6,15 @@ import ipaddress
 import secrets
 import threading
 import time
-from http.cookies import CookieError, SimpleCookie
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from shipper.http_endpoints import Request
 
 SESSION_SECONDS = 12 * 3600.0
 """Lifetime of a session; after it a new link is needed."""
+LINK_SECONDS = 600.0
+"""Lifetime of a token that was not used."""
 MOST_SESSIONS = 64
 """Sessions at a time; the oldest one ends for a new one."""
 TOKEN_HEADER = "Fshipper-Token"  # noqa: S105 - a name
@@ -35,22 +37,23 @@ class AccessControl:
     def __init__(self, *, user_header: str = "") -> None:
         self._user_header = user_header
         self._lock = threading.Lock()
-        self._token = b""
+        self._token, self._token_ends = b"", 0.0
         self._sessions: dict[str, float] = {}  # when they end, oldest first
         self._cookie = f"fshipper-browse-{secrets.token_hex(4)}"  # browsers send cookies of other ports of a host, too
 
     def new_token(self) -> str:
-        """A token that opens one session; the one before is not valid any more."""
+        """A token that opens one session within `LINK_SECONDS`; the one before is not valid any more."""
         token = secrets.token_urlsafe(32)
         with self._lock:
-            self._token = _digest(token)
+            self._token, self._token_ends = _digest(token), time.monotonic() + LINK_SECONDS
         return token
 
     def log_in(self, request: Request) -> str | None:
-        """The `Set-Cookie` of a new session for the request's token; None: the token is wrong or was used."""
+        """The `Set-Cookie` of a new session for the request's token; None: the token is wrong, too old, or was used."""
         given = _digest(request.headers.get(TOKEN_HEADER, ""))
         with self._lock:
-            if not self._token or not hmac.compare_digest(given, self._token):
+            is_valid = self._token and time.monotonic() < self._token_ends
+            if not is_valid or not hmac.compare_digest(given, self._token):
                 return None
             self._token = b""
             session = secrets.token_urlsafe(32)
@@ -74,16 +77,19 @@ class AccessControl:
         return User(name, f"proxy:{name}")
 
     def _user_of_session(self, request: Request) -> User | None:
-        try:
-            cookie = SimpleCookie(request.headers.get("Cookie", "")).get(self._cookie)
-        except CookieError:
-            return None
-        session = cookie.value if cookie else ""
+        session = next((value for name, value in _cookies(request) if name == self._cookie), "")
         with self._lock:
             if self._sessions.get(session, 0.0) < time.monotonic():
                 self._sessions.pop(session, None)
                 return None
         return User(f"session {_digest(session).hex()[:8]}", session)
+
+
+def _cookies(request: Request) -> Iterator[tuple[str, str]]:
+    """The cookies of a request. Those of other programs of this host may have names that RFC 6265 forbids."""
+    for pair in ";".join(request.headers.get_all("Cookie") or ()).split(";"):
+        name, _, value = pair.partition("=")
+        yield name.strip(), value.strip()
 
 
 def _digest(text: str) -> bytes:

@@ -14,12 +14,13 @@ import math
 import os
 import secrets
 import shlex
+import sys
 import tempfile
 import threading
 import time
 import webbrowser
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -40,6 +41,7 @@ from consumer.browse.search_process import (
 from consumer.logview.file_index import is_archive
 from consumer.page.server import ICON, page
 from shipper import events
+from shipper.durable_files import replace_file
 from shipper.errors import ConfigError, Unavailable, UsageError
 from shipper.http_endpoints import Answer, Endpoints, Request
 from shipper.lifecycle import Stop, notify, stop_on_signals
@@ -81,14 +83,36 @@ class SearchSettings(NamedTuple):
         return [verb, f"--archive={self.archive}", *config, *rest]
 
 
+class _Slots:
+    """The searches that may run at a time: few for a session, and few in all."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._of_session: Counter[str] = Counter()
+
+    def take(self, session: str) -> contextlib.ExitStack | None:
+        """A slot, which is free again when the stack closes; None: all are taken."""
+        with self._lock:
+            if self._of_session.total() >= SEARCHES or self._of_session[session] >= SEARCHES_A_SESSION:
+                return None
+            self._of_session[session] += 1
+        slot = contextlib.ExitStack()
+        slot.callback(self._give_back, session)
+        return slot
+
+    def _give_back(self, session: str) -> None:
+        with self._lock:
+            self._of_session[session] -= 1
+            self._of_session += Counter()  # forgets sessions without a search
+
+
 class BrowseServer:
     """Answers the requests of the page. Few searches run at a time, for a session and in all."""
 
     def __init__(self, settings: SearchSettings, access: AccessControl) -> None:
         self._settings = settings
         self._access = access
-        self._lock = threading.Lock()
-        self._of_session: Counter[str] = Counter()  # searches that run
+        self._slots = _Slots()
         self._key = secrets.token_bytes(16)  # of the hashed patterns in the access log
         self._running: set[RunningSearch] = set()
         self._closed = False
@@ -125,7 +149,9 @@ class BrowseServer:
         if cookie is None:
             events.browse_refused(address=request.address, path="/login")
             return _refusal(
-                401, "this link was used before, or is not complete", "print a new one: systemctl reload, or SIGHUP"
+                401,
+                "this link was used before, is older than ten minutes, or is not complete",
+                "make a new one: systemctl reload fshipper-browse, or SIGHUP",
             )
         events.browse_session_opened(address=request.address)
         return Answer("application/json", b"{}\n", headers={"Set-Cookie": cookie})
@@ -143,27 +169,16 @@ class BrowseServer:
             found = command(read_request(unquote(text)))
         except UsageError as error:
             return _refusal(400, str(error), error.hint)
-        if self._closed or not self._take_slot(user.session):
+        slot = None if self._closed else self._slots.take(user.session)
+        if slot is None:
             return _refusal(429, "other searches are still running", "stop one of them, or close another page", again=2)
-        try:
-            running = RunningSearch(self, found, user)
-        except OSError as error:
-            self._give_back_slot(user.session)
-            return _refusal(503, f"no search can be started: {error.strerror}", "see the log of fshipper browse")
-        self._running.add(running)
-        return Answer("application/x-ndjson; charset=utf-8", running, headers={"X-Accel-Buffering": "no"})
-
-    def _take_slot(self, session: str) -> bool:
-        with self._lock:
-            if self._of_session.total() >= SEARCHES or self._of_session[session] >= SEARCHES_A_SESSION:
-                return False
-            self._of_session[session] += 1
-            return True
-
-    def _give_back_slot(self, session: str) -> None:
-        with self._lock:
-            self._of_session[session] -= 1
-            self._of_session += Counter()  # forgets sessions without a search
+        with slot:
+            try:
+                running = RunningSearch(self, found, user, slot)
+            except OSError as error:
+                return _refusal(503, f"no search can be started: {error.strerror}", "see the log of fshipper browse")
+            self._running.add(running)
+            return Answer("application/x-ndjson; charset=utf-8", running, headers={"X-Accel-Buffering": "no"})
 
     def start(self, found: SearchCommand) -> SearchProcess:
         """The process of a search. Raises OSError."""
@@ -179,7 +194,6 @@ class BrowseServer:
     def ended(self, search: "RunningSearch", user: User, told: Mapping[str, Any]) -> None:
         """A search has ended: write the access log."""
         self._running.discard(search)
-        self._give_back_slot(user.session)
         request = search.found.request
         query = hashlib.blake2b(request.query.encode(), key=self._key, digest_size=8).hexdigest()
         events.browse_searched(
@@ -195,13 +209,17 @@ class BrowseServer:
 
 
 class RunningSearch:
-    """The lines of one search as the page is sent them: a JSON object a line, first `begin` and last `end`."""
+    """The lines of one search as the page is sent them: a JSON object a line, first `begin` and last `end`.
 
-    def __init__(self, server: BrowseServer, found: SearchCommand, user: User) -> None:
+    It takes over what `slot` holds, once its process runs.
+    """
+
+    def __init__(self, server: BrowseServer, found: SearchCommand, user: User, slot: contextlib.ExitStack) -> None:
         self.found = found
         self._server = server
         self._user = user
         self._process = server.start(found)
+        self._slot = slot.pop_all()
         self._began = time.monotonic()
         self._hits = self._sent = self._read = 0
         self._dropped = 0
@@ -233,6 +251,10 @@ class RunningSearch:
         """End the search: its client is gone, or the program ends."""
         if not self._closing.acquire(blocking=False):
             return
+        with self._slot:
+            self._end()
+
+    def _end(self) -> None:
         self._process.end()
         seconds = round(time.monotonic() - self._began, 3)
         told = {"outcome": self._outcome, "lines": self._hits, "seconds": seconds}
@@ -343,22 +365,43 @@ async def _serve(settings: BrowseSettings, searches: SearchSettings, *, open_pag
     host = settings.listen.rpartition(":")[0] or "127.0.0.1"
     address = f"http://{'localhost' if host in {'0.0.0.0', '[::]'} else host}:{endpoints.port}/"  # noqa: S104 - no bind
 
-    def link() -> str:
-        return f"{address}#token={access.new_token()}"
-
     stop = Stop()
-    stop_on_signals(stop, reload=lambda: _print_link(link()))
     with contextlib.closing(endpoints), contextlib.closing(server), contextlib.ExitStack() as opened:
-        first = link()
-        _print_link(first)
+        show_link = opened.enter_context(_link_shown())
+
+        def new_link() -> str:
+            return f"{address}#token={access.new_token()}"
+
+        stop_on_signals(stop, reload=lambda: show_link(new_link()))
+        first = new_link()
+        show_link(first)
         if open_page:
             webbrowser.open(opened.enter_context(_redirect(first)))
         notify("READY=1")
         await stop.wait()
 
 
-def _print_link(link: str) -> None:
-    print(f"fshipper browse: {link}\nThe link opens one session. SIGHUP prints another link.", flush=True)
+@contextlib.contextmanager
+def _link_shown() -> Iterator[Callable[[str], None]]:
+    """A function that shows a link: on a terminal, else in a file that only this user can read.
+
+    What is not a terminal may be the journal, which other users read, also weeks later. The file is `link` in
+    RUNTIME_DIRECTORY (systemd), else in a directory of its own, and is removed at the end.
+    """
+    told = "The link opens one session within ten minutes. SIGHUP makes another link."
+    if sys.stdout.isatty():
+        yield lambda link: print(f"fshipper browse: {link}\n{told}", flush=True)
+        return
+    with contextlib.ExitStack() as made:
+        directory = os.environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]
+        path = Path(directory or made.enter_context(tempfile.TemporaryDirectory(prefix="fshipper-browse-"))) / "link"
+        made.callback(path.unlink, missing_ok=True)
+
+        def write(link: str) -> None:
+            replace_file(path, f"{link}\n".encode(), mode=0o600)
+            print(f"fshipper browse: the link is in {path}\n{told}", flush=True)
+
+        yield write
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import contextlib
 import glob
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -95,7 +96,7 @@ def read_request(text: str) -> SearchRequest:
 def command(request: SearchRequest) -> SearchCommand:
     """The command for `request`. Raises UsageError: it is wrong; the hint has the correction."""
     now_ns = time.time_ns()
-    since_ns = moment(request.since, now_ns) if request.since else 0
+    since_ns = max(0, moment(request.since, now_ns)) if request.since else 0
     until_ns = moment(request.until, now_ns) if request.until else None
     if request.around:
         at_ns = moment(request.around.time, now_ns)
@@ -134,12 +135,18 @@ def _check_patterns(patterns: tuple[str, ...]) -> None:
 def _query(request: SearchRequest) -> str:
     """The query and the severities as one query. Raises UsageError with the position of an error."""
     query = request.query.strip()
+    if _CONTROL.search(query):
+        raise UsageError(f"query: {query!a} has control characters", hint="search for the text around them")
     parse(query)
     if not request.severities:
         return query
     words = "|".join(SEVERITY_WORDS[each] for each in request.severities)
     severity = rf"/\b(?:{words})\b/i"
     return f"({query}) {severity}" if query else severity
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+"""All but the tab: an argument of a process holds no NUL, and a line no newline."""
 
 
 NICE = 10
@@ -190,8 +197,12 @@ class SearchProcess:
             threading.Thread(target=target, args=(stream,), daemon=True)
             for target, stream in ((self._read, self._process.stdout), (self._keep_error, self._process.stderr))
         ]
-        for thread in self._threads:
-            thread.start()
+        try:
+            for thread in self._threads:
+                thread.start()
+        except BaseException:
+            self._end_group()
+            raise
 
     def next_line(self, timeout: float) -> bytes | None:
         """The next line; empty: the process has ended; None: there was none in `timeout` seconds."""

@@ -61,14 +61,19 @@ class BrowseProgram(Fleet):
             stream.writelines(line + b"\n" for line in lines)
         self.ship_once(host, file, options=(f"--state={file.parent / 'state'}",))
 
-    def links(self) -> list[str]:
-        """All links that it has printed."""
-        return re.findall(r"http://\S+#token=\S+", self.browse.log)
+    def links(self) -> int:
+        """How many links it has made."""
+        return self.browse.log.count("the link is in ")
+
+    @property
+    def link_file(self) -> Path:
+        """Where the newest link is."""
+        return Path(re.findall(r"the link is in (\S+)", self.browse.log)[-1])
 
     @property
     def link(self) -> str:
         """The newest link."""
-        return self.links()[-1]
+        return self.link_file.read_text().strip()
 
     @property
     def page(self) -> str:
@@ -106,9 +111,9 @@ class BrowseProgram(Fleet):
 
     def new_link(self) -> None:
         """SIGHUP."""
-        seen = len(self.links())
+        seen = self.links()
         self.browse.process.send_signal(signal.SIGHUP)
-        until(lambda: len(self.links()) > seen, what=lambda: self.browse.log)
+        until(lambda: self.links() > seen, what=lambda: self.browse.log)
 
     def asked(self, cookie: str | None, **request) -> "Answered":
         """The whole answer to a search."""

@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import subprocess
+import time
 from email.message import Message
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from fleet import FSHIPPER, until
 from natsd import running
 
 from consumer.browse import app
-from consumer.browse.access_control import TOKEN_HEADER, AccessControl
+from consumer.browse.access_control import LINK_SECONDS, TOKEN_HEADER, AccessControl
 from consumer.browse.search_process import ProcessLimits, SearchProcess
 from shipper.http_endpoints import Request
 
@@ -120,6 +121,75 @@ def test_a_token_opens_one_session(program):
     assert answer.code == 200
     assert all(part in answer.headers["Set-Cookie"] for part in ("HttpOnly", "SameSite=Strict", "Path=/"))
     assert program.token not in answer.headers["Set-Cookie"]
+
+
+def test_the_link_is_in_a_file_of_the_user_and_the_log_has_no_token(program):
+    program.log_in()
+    program.new_link()
+    assert program.link_file.stat().st_mode & 0o777 == 0o600
+    assert program.link_file.parent.stat().st_mode & 0o777 == 0o700
+    assert "token=" not in program.browse.log
+    assert program.token not in program.browse.log
+
+
+def test_a_token_that_was_not_used_within_ten_minutes_opens_no_session(monkeypatch):
+    access, now = AccessControl(), time.monotonic()
+    old, new = access.new_token(), AccessControl()
+    monkeypatch.setattr(time, "monotonic", lambda: now + LINK_SECONDS + 1)
+    assert access.log_in(a_request("/login", **{TOKEN_HEADER: old})) is None
+    assert new.log_in(a_request("/login", **{TOKEN_HEADER: new.new_token()})) is not None
+
+
+@pytest.mark.parametrize("other", ["a[b]=1", "a b=2", "=", '"', "x", "a=b=c", "\xff=\xff"])
+def test_cookies_of_other_programs_of_the_host_do_not_end_a_session(program, cookie, other):
+    for both in (f"{other}; {cookie}", f"{cookie}; {other}"):
+        assert program.ask("about", Cookie=both).code == 200
+
+
+@pytest.mark.parametrize("query", ["a\0b", "a\nb", "\x1b[2J", "\x7f"])
+def test_a_query_that_no_command_can_have_is_refused_and_takes_no_slot(program, cookie, query):
+    for _ in range(6):
+        answer = program.asked(cookie, query=query)
+        assert (answer.code, b"control characters" in answer.body) == (400, True), answer
+    assert program.search(cookie, query="checkpoint")[-1]["outcome"] == "done"
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [ValueError("embedded null byte"), RuntimeError("can't start new thread"), OSError(24, "Too many open files")],
+)
+def test_a_search_that_cannot_start_gives_its_slot_back_whatever_the_reason(program, monkeypatch, failure):
+    access = AccessControl()
+    browse = app.BrowseServer(app.SearchSettings(program.archive, None), access)
+    cookie = browse.respond(a_request("/login", **{TOKEN_HEADER: access.new_token()})).headers["Set-Cookie"]
+    search = a_request(
+        "/search", Cookie=cookie.partition(";")[0], **{app.SEARCH_HEADER: json.dumps({"query": "checkpoint"})}
+    )
+
+    def fail(*_: object, **__: object) -> None:
+        raise failure
+
+    with monkeypatch.context() as broken:
+        broken.setattr(subprocess, "Popen", fail)
+        for _ in range(6):
+            if isinstance(failure, OSError):
+                assert browse.respond(search).code == 503
+            else:
+                with pytest.raises(type(failure)):
+                    browse.respond(search)
+    answer = browse.respond(search)
+    assert answer.code == 200
+    monkeypatch.setattr(answer.body._process, "end", fail)
+    with pytest.raises(type(failure)):
+        answer.body.close()
+    assert [browse._slots.take("another") is not None for _ in range(2)] == [True, True]
+    monkeypatch.undo()
+    SearchProcess.end(answer.body._process)
+
+
+def test_a_time_before_1970_means_from_the_beginning(program, cookie):
+    answer = program.search(cookie, query="checkpoint", since="0001-01-01", limit=400)
+    assert (answer[0]["since"], len(hits(answer))) == ("", 40)
 
 
 @pytest.mark.parametrize("path", ["search", "about"])

@@ -171,6 +171,8 @@ LINK = ("Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document")
         (["Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe"], 403),
         (["Origin: http://evil.example"], 403), (["Origin: null"], 403), (["Origin: "], 403),
         (["Origin: http://localhost:9602"], 403), (["Origin: http://[::1"], 403),
+        (["Origin: https://localhost:9601"], 403), (["Origin: http://localhost:x"], 403),
+        (["Origin: https://localhost:9601", "X-Forwarded-Proto: https"], 200),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("path", ["/status", "/events"])
