@@ -159,7 +159,7 @@ async def newest_sizes(connection: Connection, stream: str, *, last: int, messag
     """Bytes of payload by subject, of the `messages` newest ones up to sequence `last`; fewer, where some are gone.
 
     It reads whole messages. nats-server 2.15 ends with a panic when a consumer with `headers_only` comes to a message
-    whose header block has one byte, and any host may publish such a message.
+    whose header block has one byte, and any client of a server without accounts may publish such a message.
 
     Raises StreamMissing, SessionLost.
     """
