@@ -9,10 +9,14 @@ from nats.aio.client import _HEADER_KEY_RE
 
 from consumer.commit.staged_batch import DeadLetter
 from consumer.dlq import publish
+from consumer.partition.stream import STUCK_SESSIONS, SessionLoop
 from partitioner.on_demand import HOST_BURST, StreamProvisioner
 from shipper.control import StreamAnswer
+from shipper.errors import SessionLost
 from shipper.jetstream.fast_client import parse_headers
+from shipper.lifecycle import Pulse, Stop
 from shipper.model import Delivery
+from shipper.retry import Patience
 
 
 def test_a_status_is_only_in_the_first_line_of_what_no_publisher_wrote() -> None:
@@ -66,3 +70,30 @@ def test_a_host_that_requests_streams_too_often_is_not_answered_and_another_is()
         assert other["stream"] == StreamAnswer.THERE.value
 
     asyncio.run(within())
+
+
+def test_a_message_at_which_sessions_end_again_and_again_is_named_with_its_subject() -> None:
+    troubles: list[str] = []
+
+    async def open_inbox() -> Any:
+        async def close() -> None: ...
+
+        return SimpleNamespace(close=close)
+
+    async def within() -> None:
+        options, stop = SimpleNamespace(partition=0, stream="LOGS_0"), Stop()
+        loop = SessionLoop(options, open_inbox, stop, Patience(at_start=60, later=60), Pulse("test"))  # type: ignore[arg-type]
+
+        async def serve(_: Any) -> None:
+            troubles.append(loop.trouble)
+            if len(troubles) > STUCK_SESSIONS:
+                return
+            loop.committing(Delivery(7, 1, 0, "logs.p0.web1", {}, b"line", ""))
+            raise SessionLost("why")
+
+        await loop.run(serve)
+        assert loop.is_stuck_at(7)
+
+    asyncio.run(within())
+    assert troubles[STUCK_SESSIONS - 1] == "why"
+    assert troubles[STUCK_SESSIONS] == f"why; {STUCK_SESSIONS} sessions ended at message 7 of logs.p0.web1"
