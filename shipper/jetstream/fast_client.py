@@ -265,7 +265,7 @@ class TolerantClient(Client):
         self, subject: str, payload: bytes = b"", timeout: float = 0.5,  # noqa: ASYNC109 - as in nats-py
         old_style: bool = False, headers: dict[str, Any] | None = None,
     ) -> Message:  # fmt: skip
-        """The first reply. Raises NoRespondersError: the server says that there is no subscriber."""
+        """The first reply. Raises NoRespondersError: the server reports that there is no subscriber."""
         assert not old_style  # noqa: S101 - no caller of ours wants it
         answer = cast(
             "Message", await self._request_new_style(subject, payload, timeout=timeout, headers=headers)
@@ -344,5 +344,5 @@ class TolerantClient(Client):
     async def _process_headers(  # type: ignore[override,unused-ignore]
         self, headers: Any
     ) -> ParsedHeaders | None:
-        """nats-py passes the result on to `_build_message`, and looks into it only for its own JetStream contexts."""
+        """nats-py passes the result on to `_build_message`, and reads it only for its own JetStream contexts."""
         return parse_headers(bytes(headers)) if headers else None
