@@ -102,8 +102,12 @@ class Worker:
         await self._maintenance.receipts.send_all(inbox)  # the next owner may be a collector of another archive
 
     async def _commit_all(self, inbox: Inbox, batch: list[Delivery]) -> None:
-        for part in _parts(batch, TEXT_A_PAYLOAD * self._options.batch_bytes):
+        # One by one where sessions end again and again, so that the message that ends them is named.
+        most = 0 if self._sessions.is_stuck_at(batch[0].sequence) else TEXT_A_PAYLOAD * self._options.batch_bytes
+        for part in _parts(batch, most):
+            self._sessions.committing(part[0])
             staged = await self._commit(inbox, part)
+            self._sessions.committing(None)
             await self._maintenance.committed(staged)
             if self._stop.requested:
                 return  # the rest is delivered again

@@ -19,12 +19,17 @@ from shipper.errors import ShipperError
 from shipper.jetstream.connection import connect
 from shipper.lifecycle import Pulse, Stop, notify
 from shipper.partition_map import PartitionMap
+from shipper.rate_limit import RateLimit
 from shipper.retry import Patience, SessionRetry
 from shipper.settings import Settings
 from shipper.subjects import control_up
 
 START_SECONDS = 10.0
 """How long to wait for the first session; later ones are waited for without a limit."""
+HOST_PER_SECOND, HOST_BURST = 0.2, 10.0
+"""Requests of one host that are handled. A producer sends one for each session that found no stream, with back-off."""
+TOTAL_PER_SECOND, TOTAL_BURST = 20.0, 200.0
+"""Requests of all hosts together: for each, the server lists all streams."""
 TURN_SECONDS = 10.0
 """Interval of signs of life without requests, in seconds."""
 
@@ -59,13 +64,21 @@ class StreamProvisioner:
         self._cluster = cluster
         self._limits = limits
         self._one_at_a_time = asyncio.Lock()
+        self._of_hosts = RateLimit(per_second=HOST_PER_SECOND, burst=HOST_BURST)
+        self._total = RateLimit(per_second=TOTAL_PER_SECOND, burst=TOTAL_BURST)
 
     async def answer(self, subject: str, question: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Handle the request of a host for the stream of its partition; None: the message is another request."""
+        """Handle the request of a host for the stream of its partition; None: no answer.
+
+        There is none to another request, and to one above the limits of its host or of all hosts.
+        """
         request = request_from_json(question)
         if not isinstance(request, StreamRequest):
             return None
         host, partition, limits = subject.removeprefix(control_up("")), request.partition, self._limits
+        if not (self._of_hosts.allows(host) and self._total.allows("")):
+            events.control_ignored(subject=subject[:200], reason="stream requests too often")
+            return None
         async with self._one_at_a_time:
             try:
                 streams, stored = await self._cluster.streams(), await self._cluster.map()

@@ -51,6 +51,10 @@ class CertificateRefused(InsecureConnection):
     exit_code = EXIT_OTHER
 
 
+class UnreadableMessage(SessionLost):
+    """A stored message cannot be read. Where others can be read without it, it is reported and left out."""
+
+
 class StreamFull(Transient):
     """The stream or the server is full; stop reading and retry."""
 

@@ -22,7 +22,10 @@ CUT_BYTES = 1024
 CUT_HEADER_BYTES = 2048
 """Bytes of the payload and of the headers of a dead letter that is not kept whole."""
 
-_NAME = re.compile(r"[!-9;-~]+")
+_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+"""A name that nats-py sends; with another one it raises, and the session would end at this message every time."""
+_CONTROLS = re.compile(r"(nats-.*|dlq-.*|status|description)", re.IGNORECASE | re.DOTALL)
+"""Names that have a meaning for JetStream, for clients of NATS, or in a dead letter."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _TOKEN = re.compile(r"[^\s.*>\x00-\x20\x7f]+(\.[^\s.*>\x00-\x20\x7f]+)*")
 
@@ -59,13 +62,13 @@ async def keep(inbox: Inbox, dead: DeadLetter, *, stream: str) -> None:
 
 
 def _kept(headers: dict[str, str], most: int) -> dict[str, str]:
-    """The message's own headers. Those of JetStream (`Nats-Expected-...`) are renamed, so that they have no effect."""
+    """The message's own headers. Those with a meaning (`Nats-Expected-...`, `Status`) are renamed: all are data."""
     kept: dict[str, str] = {}
     size = 0
     for name, value in headers.items():
         size += len(name) + len(value.encode("utf-8", "replace")) + 16
         if _NAME.fullmatch(name) and size <= most:
-            kept[f"Dlq-{name}" if name.lower().startswith("nats-") else name] = _CONTROL.sub(" ", value)
+            kept[f"Dlq-{name}" if _CONTROLS.fullmatch(name) else name] = _CONTROL.sub(" ", value)
     return kept
 
 

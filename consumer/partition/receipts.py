@@ -2,7 +2,6 @@
 
 import itertools
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 from consumer.commit.store import PartitionStore
@@ -10,6 +9,7 @@ from consumer.model import ArchivedSource, PartitionOptions, SourceKey
 from shipper import events
 from shipper.control import MAX_SOURCES, Receipt, ReceiptsReply, ReceiptsRequest, as_many_as_fit
 from shipper.ports import Inbox
+from shipper.rate_limit import RateLimit
 from shipper.subjects import control_down
 
 HOSTS_PER_ROUND = 100
@@ -97,8 +97,6 @@ request the receipts of 1,000 sources per second in each partition; the collecto
 BURST = 1100.0
 """Maximum points of a host: the receipts of 100,000 sources. A producer requests each of its files once a session."""
 SOURCES_PER_POINT = 100
-MAX_HOSTS = 20_000
-"""Maximum number of hosts in memory; the one with the oldest request is dropped first, and has all its points again."""
 
 
 class RequestLimit:
@@ -106,20 +104,13 @@ class RequestLimit:
 
     def __init__(self, partition: int | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._partition = partition
-        self._clock = clock
-        self._points: OrderedDict[str, tuple[float, float]] = OrderedDict()  # by host: points, and when
+        self._limit = RateLimit(per_second=PER_SECOND, burst=BURST, clock=clock)
         self.refused = 0  #: requests that were not answered
 
     def allows(self, host: str, request: ReceiptsRequest) -> bool:
         """Whether a request is answered; it costs its host points then."""
         about = MAX_SOURCES if request.sources is None else len(request.sources)
-        now, cost = self._clock(), 1 + about // SOURCES_PER_POINT
-        points, when = self._points.pop(host, (BURST, now))
-        points = min(BURST, points + (now - when) * PER_SECOND)
-        is_allowed = points >= cost
-        self._points[host] = (points - cost if is_allowed else points, now)
-        if len(self._points) > MAX_HOSTS:
-            self._points.popitem(last=False)
+        is_allowed = self._limit.allows(host, 1 + about // SOURCES_PER_POINT)
         if not is_allowed:
             self.refuse(host, "requests too often")
         return is_allowed

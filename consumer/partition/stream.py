@@ -9,6 +9,7 @@ from consumer.model import PartitionOptions, Position
 from shipper import events
 from shipper.errors import ArchiveTrouble
 from shipper.lifecycle import Pulse, Stop, notify
+from shipper.model import Delivery
 from shipper.ports import Inbox
 from shipper.retry import ARCHIVE, SESSION, Backoff, Patience, SessionRetry, Trouble
 
@@ -69,6 +70,9 @@ STEADY_SECONDS = 1.0
 """Seconds for which an archive must work until it counts as recovered: a disk that is nearly full accepts a small batch
 now and then."""
 
+STUCK_SESSIONS = 3
+"""Number of sessions that end at one message in a row, after which the trouble names it."""
+
 OpenInbox = Callable[[], Awaitable[Inbox]]
 
 
@@ -87,6 +91,8 @@ class SessionLoop:
         self._retry = SessionRetry("collector", patience, nap=self._nap, policy=_backoff, report=self._report)
         self._is_archive_failing = False  # until it works for STEADY_SECONDS, not only until a session began
         self._works_since = 0.0  # monotonic time since when a failed archive works; 0: it does not
+        self._at: Delivery | None = None  # the first message of the batch that is being committed
+        self._stuck_at, self._stuck = 0, 0  # sequence at which the last session ended, and how many did in a row
         self.stop = stop
         self.pulse = pulse
         self.trouble = "no session with the server yet"
@@ -115,6 +121,14 @@ class SessionLoop:
             events.session_begun(program="collector", subject=self._options.stream)
         notify("READY=1")
 
+    def is_stuck_at(self, sequence: int) -> bool:
+        """Whether sessions end at `sequence` again and again."""
+        return self._stuck >= STUCK_SESSIONS and self._stuck_at == sequence
+
+    def committing(self, first: Delivery | None) -> None:
+        """A batch that begins with `first` is being committed; None: none is."""
+        self._at = first
+
     def progress(self) -> None:
         """The server answers."""
         self._patience.progress()
@@ -130,13 +144,25 @@ class SessionLoop:
             self._is_archive_failing, self.trouble = False, ""
 
     def _report(self, error: Trouble, delay: float) -> None:
-        self.trouble = str(error)
+        self.trouble = str(error) + self._named()
         self._works_since = 0.0
         if isinstance(error, ArchiveTrouble):
             self._is_archive_failing = True
-            events.archive_failed(partition=self._options.partition, error=str(error))
+            events.archive_failed(partition=self._options.partition, error=self.trouble)
         else:
-            events.session_ended(program="collector", error=str(error), hint=error.hint, retry_in=delay)
+            events.session_ended(program="collector", error=self.trouble, hint=error.hint, retry_in=delay)
+
+    def _named(self) -> str:
+        """The message at which sessions end again and again, for the trouble; empty: there is none."""
+        at, self._at = self._at, None
+        if at is None:
+            return ""
+        self._stuck = self._stuck + 1 if at.sequence == self._stuck_at else 1
+        self._stuck_at = at.sequence
+        if self._stuck < STUCK_SESSIONS:
+            return ""
+        subject = at.subject.encode("ascii", "backslashreplace").decode()[:200]
+        return f"; {self._stuck} sessions ended at message {at.sequence} of {subject}"
 
     async def _nap(self, seconds: float) -> None:
         self.pulse.turn(rest=seconds)

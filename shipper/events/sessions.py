@@ -12,6 +12,9 @@ _CONTROL_IGNORED = Counter(
 )
 _CONTROL_LOGGED_AT: dict[str, float] = {}
 _SESSIONS = Counter("fshipper_sessions_ended_total", "Sessions with the server that ended in trouble", ["program"])
+_UNREADABLE_MESSAGES = Counter(
+    "fshipper_unreadable_messages_total", "Stored messages that could not be read and were left out"
+)
 _REFUSED_REQUESTS = Counter(
     "fshipper_refused_requests_total", "HTTP requests by a name that is not allowed (421) or of another origin (403)"
 )
@@ -43,6 +46,12 @@ def control_ignored(*, subject: str, reason: str) -> None:
     if now - _CONTROL_LOGGED_AT.get(reason, -LOG_INTERVAL_SECONDS) >= LOG_INTERVAL_SECONDS:
         _CONTROL_LOGGED_AT[reason] = now
         logger.warning("control_ignored", subject=subject, reason=reason)
+
+
+def message_unreadable(*, stream: str, error: str) -> None:
+    """A stored message cannot be read; it is left out. `error` names its sequence."""
+    _UNREADABLE_MESSAGES.inc()
+    logger.warning("message_unreadable", stream=stream, error=error)
 
 
 def stream_full(*, error: str, hint: str, retry_in: float) -> None:

@@ -28,7 +28,7 @@ from shipper.errors import (
     Unavailable,
 )
 from shipper.jetstream import load_websockets
-from shipper.jetstream.fast_client import NO_TLS, TolerantClient
+from shipper.jetstream.fast_client import NO_TLS, Message, TolerantClient
 from shipper.ports import MessageHandler
 from shipper.settings import TLS_SCHEMES, NatsSettings
 from shipper.subjects import MONITOR_API, control_down, control_up
@@ -176,11 +176,11 @@ API_TIMEOUT_SECONDS = 5.0
 MONITOR_INBOX = "_INBOX_monitor"
 
 NOT_FOUND_STREAM = 10059
-NO_RESPONDERS = "503"
-"""Status of the message that nats-server sends in reply to a request without a subscriber."""
 NOT_FOUND_CONSUMER = 10014
 JETSTREAM_OFF = frozenset({10039, 10076})
 
+MOST_WAITING, MOST_WAITING_BYTES = 10_000, 16 * 1024 * 1024
+"""Maximum control messages of one subscription that wait, and their bytes; further ones are counted and ignored."""
 CONTROL_SUBJECTS = (control_up(""), control_down(""))
 CONTENT_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What a handler raises when a message's content is not what it should be; trouble of its own is of other types."""
@@ -252,7 +252,7 @@ class Connection:
 
     async def request(
         self, subject: str, payload: bytes, *, within: float, headers: Mapping[str, str] | None = None
-    ) -> Msg:
+    ) -> Message:
         """The first answer on `subject`; waits no longer than the session lives.
 
         Raises NoRespondersError: there is no listener. SessionLost: no reply arrived, or the session ended.
@@ -355,7 +355,9 @@ class Connection:
 
         self.check()
         with self.session_errors():
-            await self.client.subscribe(subject, cb=on_message)
+            await self.client.subscribe(
+                subject, cb=on_message, pending_msgs_limit=MOST_WAITING, pending_bytes_limit=MOST_WAITING_BYTES
+            )
             await self.flush()  # else a request from now on may find no responder
 
     async def __aenter__(self) -> Self:
@@ -483,7 +485,9 @@ async def _connect_one(url: str, settings: NatsSettings, name: str, inbox: str) 
 
     async def on_error(error: Exception) -> None:
         text = describe(error)
-        if not connection.refuses(text):
+        if isinstance(error, nats.errors.SlowConsumerError):  # any user may fill the queue of a subject
+            events.control_ignored(subject=error.subject[:200], reason="too many wait")
+        elif not connection.refuses(text):
             connection.fail(refused_right(text) or text)
 
     async def on_closed() -> None:

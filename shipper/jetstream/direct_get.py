@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from nats.aio.msg import Msg
-
-from shipper.errors import SessionLost, StreamMissing
-from shipper.jetstream.connection import API, NO_RESPONDERS, Connection
+from shipper import events
+from shipper.errors import SessionLost, StreamMissing, UnreadableMessage
+from shipper.jetstream.connection import API, Connection
+from shipper.jetstream.fast_client import NO_RESPONDERS, STORED, Message
 from shipper.model import Stored
 
 NOT_FOUND = "404"
@@ -39,6 +39,8 @@ async def last_stored(connection: Connection, stream: str, subject: str, *, with
 async def direct_batch(connection: Connection, stream: str, what: Mapping[str, Any], *, within: float) -> list[Stored]:
     """The messages of `stream` that `what` requests (ADR-31: `multi_last`, or `seq` with `batch`), as of now.
 
+    One that cannot be read is reported and left out: it must not hide the others.
+
     Raises StreamMissing: no server answers for it. SessionLost: the whole batch did not come in `within` seconds.
     """
     connection.check()
@@ -48,30 +50,37 @@ async def direct_batch(connection: Connection, stream: str, what: Mapping[str, A
             await connection.client.publish(subject_of(stream), json.dumps(what).encode(), reply=inbox)
             while True:
                 message = await arrived.get()
-                status = (message.headers or {}).get("Status")
-                if status in {END_OF_BATCH, NOT_FOUND}:
+                if message.status in {END_OF_BATCH, NOT_FOUND}:
                     return found
-                if status == NO_RESPONDERS:
+                if message.status == NO_RESPONDERS:
                     raise StreamMissing(f"stream {stream} does not answer direct reads")
-                if (one := stored(message)) is not None:
-                    found.append(one)
+                try:
+                    if (one := stored(message)) is not None:
+                        found.append(one)
+                except UnreadableMessage as error:
+                    events.message_unreadable(stream=stream, error=str(error))
 
 
-def stored(message: Msg) -> Stored | None:
-    """The message in the reply to a direct get; None: the stream does not hold it."""
-    headers = dict(message.headers or {})
-    status = headers.get("Status")
-    if status == NOT_FOUND:
+def stored(message: Message) -> Stored | None:
+    """The message in the reply to a direct get; None: the stream does not hold it.
+
+    Raises SessionLost: the server answers with another status. UnreadableMessage: the reply holds no stored message.
+    """
+    if message.status == NOT_FOUND:
         return None
-    if status or "Nats-Sequence" not in headers:
-        raise SessionLost(f"direct get: {status} {headers.get('Description', '')}")
-    return Stored(
-        sequence=int(headers["Nats-Sequence"]),
-        time_ns=nanoseconds(headers["Nats-Time-Stamp"]),
-        subject=headers["Nats-Subject"],
-        headers={name: value for name, value in headers.items() if not name.startswith("Nats-")},
-        payload=message.data,
-    )
+    if message.status:
+        raise SessionLost(f"direct get: {message.status} {message.description}")
+    headers = message.headers or {}
+    try:
+        return Stored(
+            sequence=int(headers[STORED]),
+            time_ns=nanoseconds(headers["Nats-Time-Stamp"]),
+            subject=headers["Nats-Subject"],
+            headers={name: value for name, value in headers.items() if not name.startswith("Nats-")},
+            payload=message.data,
+        )
+    except (KeyError, ValueError, SessionLost) as error:
+        raise UnreadableMessage(f"message {headers.get(STORED, '?')[:20]}: {type(error).__name__} {error}") from None
 
 
 def nanoseconds(rfc3339: str) -> int:

@@ -1,7 +1,10 @@
 """nats-py's client, made to survive every message that a user may publish.
 
-A subject or an inline status that is no UTF-8 raises inside nats-py's parser and ends the connection; JetStream
-delivers the message again to the next session, without end. One such message must not stop a partition.
+A subject that is no UTF-8, or a header block of one byte, raises inside nats-py's parser and ends the connection;
+JetStream delivers the message again to the next session, without end. One such message must not stop a partition.
+
+nats-py keeps the status of the server under the name `Status` among the headers, where a publisher may write one, too.
+Here the status is apart from them, and only the first line of a block that no publisher wrote has one.
 
 What comes from the server, sieved: messages of direct subscriptions are taken out, the rest goes nats-py's way.
 
@@ -13,13 +16,14 @@ import asyncio
 import contextlib
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
 
 import nats.aio.client
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
-from nats.errors import ConnectionClosedError, Error
+from nats.errors import ConnectionClosedError, Error, NoRespondersError
 
 FIRST_BYTES = 64 * 1024
 MOST_BYTES = 1024 * 1024
@@ -144,9 +148,6 @@ class ProtocolFilter(asyncio.BufferedProtocol):
         self._end = left
 
 
-UNREADABLE = {"Log-Unreadable": "the message's headers are no UTF-8"}
-"""Stands for headers that cannot be decoded: an unknown header of ours, so the message becomes a dead letter."""
-
 nats.aio.client.DEFAULT_BUFFER_SIZE = 256 * 1024  # type: ignore[attr-defined,unused-ignore]
 """What nats-py reads at a time, and asyncio keeps for it: with its own 32 KiB a block arrives in two parts, and the
 socket is paused and resumed for each. asyncio itself receives 256 KiB at a time."""
@@ -159,6 +160,45 @@ _REGULAR = re.compile(rb"NATS/1\.0\r\n(?:[A-Za-z0-9-]+: [!-~]*\r\n)+\r\n")
 _FIRST_LINE_BYTES = len("NATS/1.0\r\n")
 _LAST_LINES_BYTES = len("\r\n\r\n")
 
+NO_RESPONDERS = "503"
+"""Status of the message that nats-server sends in reply to a request without a subscriber."""
+STORED = "Nats-Sequence"
+"""nats-server adds it, after all others, to a stored message that it sends in reply to a direct get; to no status."""
+_STATUS = re.compile(rb"NATS/1\.0 +([0-9]{3})(?: (.*))?", re.DOTALL)
+
+
+class ParsedHeaders(NamedTuple):
+    """A header block."""
+
+    fields: dict[str, str]  #: the headers; the last one of a name counts
+    status: str = ""  #: three digits, if the server wrote the block as a status
+    description: str = ""
+
+
+def parse_headers(block: bytes) -> ParsedHeaders:
+    """The content of any header block, of the server or a publisher; never fails.
+
+    Servers before 2.14 store and send the first line as its publisher wrote it, with a status of his choice: the header
+    that the server adds to a stored message shows that it is data.
+    """
+    if _REGULAR.fullmatch(block):
+        lines = block[_FIRST_LINE_BYTES:-_LAST_LINES_BYTES].decode("ascii").split("\r\n")
+        return ParsedHeaders(dict([line.split(": ", 1) for line in lines]))
+    first, _, rest = block.partition(_END)
+    fields = Client._parse_header_lines(rest)  # noqa: SLF001 - the rules of nats-py for names and values
+    found = _STATUS.fullmatch(first)
+    if found is None or STORED in fields:
+        return ParsedHeaders(fields)
+    return ParsedHeaders(fields, found[1].decode(), (found[2] or b"").decode("utf-8", "replace").strip())
+
+
+@dataclass
+class Message(Msg):
+    """A message. `headers` hold only what stands below the first line, so a header `Status` is of its publisher."""
+
+    status: str = ""  #: of the server: three digits; empty: the message is none
+    description: str = ""  #: of the status
+
 
 async def _never(message: Msg) -> None:
     """Stands for the callback of a direct subscription, which is called ahead of nats-py's queue."""
@@ -169,7 +209,7 @@ class TolerantClient(Client):
 
     def __init__(self) -> None:
         super().__init__()
-        self._direct: dict[int, Callable[[Msg], None]] = {}
+        self._direct: dict[int, Callable[[Message], None]] = {}
         self._told: set[asyncio.Task[None]] = set()  # of errors
         self._needs_tls = False
 
@@ -221,7 +261,20 @@ class TolerantClient(Client):
             reader._buffer.clear()  # noqa: SLF001
             sieve.put(came)
 
-    async def subscribe_direct(self, subject: str, handler: Callable[[Msg], None]) -> Subscription:
+    async def request(
+        self, subject: str, payload: bytes = b"", timeout: float = 0.5,  # noqa: ASYNC109 - as in nats-py
+        old_style: bool = False, headers: dict[str, Any] | None = None,
+    ) -> Message:  # fmt: skip
+        """The first reply. Raises NoRespondersError: the server reports that there is no subscriber."""
+        assert not old_style  # noqa: S101 - no caller of ours wants it
+        answer = cast(
+            "Message", await self._request_new_style(subject, payload, timeout=timeout, headers=headers)
+        )  # as `_build_message` makes them
+        if answer.status == NO_RESPONDERS:
+            raise NoRespondersError
+        return answer
+
+    async def subscribe_direct(self, subject: str, handler: Callable[[Message], None]) -> Subscription:
         """Call `handler` with each message as it is read from the socket.
 
         nats-py's own way, a queue and a task for each subscription, costs as much again as reading the message.
@@ -231,9 +284,9 @@ class TolerantClient(Client):
         return subscription
 
     @contextlib.asynccontextmanager
-    async def mailbox(self) -> AsyncIterator[tuple[str, "asyncio.Queue[Msg]"]]:
+    async def mailbox(self) -> AsyncIterator[tuple[str, "asyncio.Queue[Message]"]]:
         """A new inbox and what arrives there, as long as the block lasts."""
-        inbox, arrived = self.new_inbox(), asyncio.Queue[Msg]()
+        inbox, arrived = self.new_inbox(), asyncio.Queue[Message]()
         subscription = await self.subscribe_direct(inbox, arrived.put_nowait)
         try:
             yield inbox, arrived
@@ -266,38 +319,30 @@ class TolerantClient(Client):
         sid, subject, reply, headers, payload = arrived
         if sid in self._subs:  # else it is unsubscribed, and this was on its way
             try:
-                self._direct[sid](self._build_message(sid, subject, reply, payload, self._headers(headers)))
+                parsed = parse_headers(headers) if headers else None
+                self._direct[sid](self._build_message(sid, subject, reply, payload, parsed))
             except (ValueError, IndexError) as error:  # any user may publish to an inbox whose name it knows
                 telling = asyncio.ensure_future(self._error_cb(error))
                 self._told.add(telling)
                 telling.add_done_callback(self._told.discard)
 
-    def _build_message(
-        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: dict[str, str] | None
-    ) -> Msg:
-        return self.msg_class(
+    def _build_message(  # type: ignore[override,unused-ignore]
+        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: ParsedHeaders | None
+    ) -> Message:
+        fields, status, description = headers or (None, "", "")
+        return Message(
             subject=bytes(subject).decode("utf-8", "surrogateescape"),
             reply=bytes(reply).decode("utf-8", "surrogateescape"),
             data=data,
-            headers=headers,
+            headers=fields or None,
             _client=self,
             _sid=sid,
+            status=status,
+            description=description,
         )
 
-    async def _process_headers(self, headers: Any) -> dict[str, str] | None:
-        return self._headers(headers)
-
-    def _headers(self, headers: Any) -> dict[str, str] | None:
-        if headers and _REGULAR.fullmatch(headers):
-            lines = headers[_FIRST_LINE_BYTES:-_LAST_LINES_BYTES].decode("ascii").split("\r\n")
-            return dict([line.split(": ", 1) for line in lines])
-        reading = super()._process_headers(headers)
-        try:
-            reading.send(None)  # it never waits
-        except StopIteration as done:
-            found: dict[str, str] | None = done.value
-            return found
-        except UnicodeDecodeError:
-            return dict(UNREADABLE)
-        reading.close()
-        return dict(UNREADABLE)
+    async def _process_headers(  # type: ignore[override,unused-ignore]
+        self, headers: Any
+    ) -> ParsedHeaders | None:
+        """nats-py passes the result on to `_build_message`, and reads it only for its own JetStream contexts."""
+        return parse_headers(bytes(headers)) if headers else None

@@ -4,11 +4,11 @@ import json
 from typing import Any
 
 import nats.errors
-from nats.aio.msg import Msg
 
 from shipper.errors import RightMissing, SessionLost
 from shipper.jetstream.connection import API, GRANT_HINT, ApiError, Connection, describe
 from shipper.jetstream.direct_get import NOT_FOUND, subject_of
+from shipper.jetstream.fast_client import Message
 from shipper.model import StreamState
 from shipper.stream_source import Origin, origin_of, sequence_at_origin
 from shipper.subjects import is_closed
@@ -55,15 +55,14 @@ class LeafStream:
             return None
         return int((await self._api("STREAM.PURGE", {"seq": there}))["purged"])
 
-    async def _read(self, api: str, stream: str, sequence: int) -> Msg | None:
+    async def _read(self, api: str, stream: str, sequence: int) -> Message | None:
         """One message; None: the stream does not hold it."""
         found = await self._ask(subject_of(stream, api=api), {"seq": sequence})
-        status = (found.headers or {}).get("Status")
-        if status and status != NOT_FOUND:
-            raise SessionLost(f"direct get of {stream}: {status}")
-        return None if status else found
+        if found.status and found.status != NOT_FOUND:
+            raise SessionLost(f"direct get of {stream}: {found.status}")
+        return None if found.status else found
 
-    async def _ask(self, subject: str, body: dict[str, Any] | None = None) -> Msg:
+    async def _ask(self, subject: str, body: dict[str, Any] | None = None) -> Message:
         """The reply of the server that has the stream; a missing right does not end the session."""
         connection, refused = self._connection, subject.lower()  # nats-py reports refusals in lower case
         connection.dispensable.add(refused)
@@ -99,7 +98,7 @@ def stream_state(info: dict[str, Any]) -> StreamState:
     )
 
 
-def _is_same(one: Msg, other: Msg) -> bool:
+def _is_same(one: Message, other: Message) -> bool:
     """Whether two streams hold the same message, but for what each server noted on it."""
     mine, theirs = one.headers or {}, other.headers or {}
     names = {"Nats-Subject", *(name for name in (*mine, *theirs) if not name.startswith(OURS))}

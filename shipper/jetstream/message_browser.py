@@ -6,11 +6,11 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 import nats.errors
-from nats.aio.msg import Msg
 
 from shipper.errors import SessionLost, StreamMissing
-from shipper.jetstream.connection import API, NO_RESPONDERS, ApiError, Connection
+from shipper.jetstream.connection import API, ApiError, Connection
 from shipper.jetstream.direct_get import body_of, direct_batch, stored, subject_of
+from shipper.jetstream.fast_client import NO_RESPONDERS, Message
 from shipper.jetstream.leaf_stream import stream_state
 from shipper.jetstream.publisher import refusal
 from shipper.jetstream.pull_loop import NANOSECONDS, read_delivery
@@ -49,7 +49,7 @@ class MessageBrowser:
     async def get(self, sequence: int) -> Stored | None:
         """The message with exactly `sequence`; None when the stream does not hold it."""
         answer = await self._request(subject_of(self._stream), body_of(sequence))
-        if (answer.headers or {}).get("Status") == NO_RESPONDERS:
+        if answer.status == NO_RESPONDERS:
             await self._connection.api(f"STREAM.INFO.{self._stream}")  # raises what is missing: JetStream or the stream
             raise SessionLost(f"stream {self._stream} does not answer direct reads: set allow_direct")
         return stored(answer)
@@ -70,7 +70,7 @@ class MessageBrowser:
         Raises StreamMissing, StreamFull: it has no place. SessionLost: whether it is stored is unknown.
         """
         answer = await self._request(subject, payload, headers)
-        if (answer.headers or {}).get("Status") == NO_RESPONDERS:
+        if answer.status == NO_RESPONDERS:
             raise StreamMissing(f"no stream takes {subject}", hint="create it: fshipper partition apply --partitions N")
         content: Any = json.loads(answer.data)
         if "error" in content:
@@ -102,11 +102,11 @@ class MessageBrowser:
             if self._connection.open:
                 await self._connection.api(f"CONSUMER.DELETE.{self._stream}.{made['name']}")
 
-    async def _request(self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None) -> Msg:
+    async def _request(self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None) -> Message:
         try:
             return await self._connection.request(subject, payload, within=ANSWER_SECONDS, headers=headers)
         except nats.errors.NoRespondersError:
-            return Msg(self._connection.client, headers={"Status": NO_RESPONDERS})
+            return Message(self._connection.client, status=NO_RESPONDERS)
 
     async def _pull(self, consumer: str, pending: int) -> list[Delivery]:
         """The next messages, at least one where any is left."""

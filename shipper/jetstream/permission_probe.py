@@ -12,8 +12,9 @@ from nats.aio.msg import Msg
 
 from shipper import control
 from shipper.errors import SessionLost
-from shipper.jetstream.connection import API, NO_RESPONDERS, REFUSED, Connection, connect, describe
+from shipper.jetstream.connection import API, REFUSED, Connection, connect, describe
 from shipper.jetstream.direct_get import subject_of
+from shipper.jetstream.fast_client import NO_RESPONDERS, Message
 from shipper.settings import NatsSettings
 from shipper.subjects import USER_INFO
 
@@ -35,7 +36,6 @@ class ProbeReply(NamedTuple):
     """The reply to a request; `denied` is the error text of the server."""
 
     outcome: ProbeOutcome
-    headers: Mapping[str, str] = {}
     payload: bytes = b""
     denied: str = ""
 
@@ -95,10 +95,10 @@ class Probe:
             raise SessionLost(describe(error)) from None
         finally:
             del self._waiting[token]
-        found = dict(message.headers or {})
         return ProbeReply(
-            ProbeOutcome.NO_SUBSCRIBER if found.get("Status") == NO_RESPONDERS else ProbeOutcome.ANSWERED,
-            found,
+            ProbeOutcome.NO_SUBSCRIBER
+            if isinstance(message, Message) and message.status == NO_RESPONDERS
+            else ProbeOutcome.ANSWERED,
             message.data,
         )
 

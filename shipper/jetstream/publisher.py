@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import nats.errors
-from nats.aio.msg import Msg
 
 from shipper import events
 from shipper.errors import (
@@ -24,8 +23,9 @@ from shipper.errors import (
     StreamFull,
     StreamMissing,
 )
-from shipper.jetstream.connection import NO_RESPONDERS, SOCKET_BUFFER_BYTES, ConnectedSession, Connection, connect
+from shipper.jetstream.connection import SOCKET_BUFFER_BYTES, ConnectedSession, Connection, connect
 from shipper.jetstream.direct_get import last_stored, stored, subject_of
+from shipper.jetstream.fast_client import NO_RESPONDERS, Message
 from shipper.model import Entry, Published, Stored
 from shipper.settings import NatsSettings
 from shipper.subjects import BUCKET_STREAM, bucket_subject, control_ask
@@ -243,13 +243,13 @@ class ReplyWindow:
             self._trouble = None
         self._attempt += 1
 
-    def _on_reply(self, message: Msg) -> None:
+    def _on_reply(self, message: Message) -> None:
         attempt, token = map(int, message.subject.rpartition(".")[2].split("-"))
         if attempt != self._attempt:
             return
         if self._trouble is None:
             try:
-                if (message.headers or {}).get("Status") == NO_RESPONDERS:
+                if message.status == NO_RESPONDERS:
                     raise self._missing
                 content: Ack = json.loads(message.data)
                 if "error" in content:

@@ -126,13 +126,17 @@ class JetStreamInbox(ConnectedSession):
         return state
 
     async def time_of(self, sequence: int) -> int | None:
-        """Stored time (ns) of the message with `sequence`; None when the stream does not hold it."""
+        """Stored time (ns) of the message with `sequence`; None: the stream does not hold it, or it cannot be read."""
         self._check()
         try:
             answer = await self._connection.request(subject_of(self._stream), body_of(sequence), within=5.0)
         except nats.errors.NoRespondersError:
             raise SessionLost(f"stream {self._stream} does not answer direct reads yet") from None
-        found = stored(answer)
+        try:
+            found = stored(answer)
+        except SessionLost as error:  # of this one message: the server answers, and the session can go on without it
+            events.message_unreadable(stream=self._stream, error=f"{sequence}: {error}")
+            return None
         return found.time_ns if found and found.sequence == sequence else None
 
     async def begin(self, sequence: int) -> None:

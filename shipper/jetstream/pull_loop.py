@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
-from shipper.jetstream.connection import API, NO_RESPONDERS, Connection
+from shipper.jetstream.connection import API, Connection
+from shipper.jetstream.fast_client import NO_RESPONDERS, Message
 from shipper.model import Delivery
 
 NANOSECONDS = 1_000_000_000
@@ -73,7 +73,7 @@ class PullLoop:
         self._consumer, self.consumer_sequence = consumer, 0
         self._inbox = inbox = self._connection.client.new_inbox() + "."
 
-        def on_message(message: Msg) -> None:
+        def on_message(message: Message) -> None:
             if inbox != self._inbox:
                 return
             self._received_at = time.monotonic()
@@ -103,7 +103,7 @@ class PullLoop:
         with self._connection.session_errors():
             await self._connection.client.publish(verb, json.dumps(body).encode(), reply=f"{self._inbox}{number}")
 
-    def _on_delivery(self, message: Msg) -> None:
+    def _on_delivery(self, message: Message) -> None:
         delivery, consumer_sequence = read_delivery(message)
         if consumer_sequence != self.consumer_sequence + 1:
             self._failed(
@@ -118,9 +118,8 @@ class PullLoop:
                 del self._requests[oldest]
         self._delivered(delivery)
 
-    def _on_status(self, message: Msg) -> None:
-        headers = message.headers or {}
-        status, text = headers.get("Status", ""), headers.get("Description", "")
+    def _on_status(self, message: Message) -> None:
+        status, text = message.status, message.description
         if status == IDLE:
             self._idle()
         elif status in ENDS or (status == "409" and text.startswith(NORMAL_ENDS)):
@@ -131,7 +130,7 @@ class PullLoop:
             self._failed(f"the server ended the pull: {status} {reason}".strip())
 
 
-def read_delivery(message: Msg) -> tuple[Delivery, int]:
+def read_delivery(message: Message) -> tuple[Delivery, int]:
     """The delivery and its consumer sequence, from the ack subject's tokens (v1, or v2 with domain and account)."""
     tokens = message.reply.split(".")
     shift = 5 if len(tokens) == ACK_TOKENS_V1 else 7

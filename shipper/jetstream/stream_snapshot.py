@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
 import nats.errors
-from nats.aio.msg import Msg
 
 from shipper.errors import ConfigError, Fatal, SessionLost
 from shipper.jetstream.admin import explained
 from shipper.jetstream.connection import ApiError, Connection, describe
+from shipper.jetstream.fast_client import Message
 
 Json = dict[str, Any]
 
@@ -62,7 +62,7 @@ async def restore(
     return made
 
 
-async def _next(connection: Connection, arrived: "asyncio.Queue[Msg]", stream: str) -> bytes:
+async def _next(connection: Connection, arrived: "asyncio.Queue[Message]", stream: str) -> bytes:
     """The next chunk; empty: that was all of it."""
     try:
         async with asyncio.timeout(IDLE_SECONDS):
@@ -70,9 +70,8 @@ async def _next(connection: Connection, arrived: "asyncio.Queue[Msg]", stream: s
     except TimeoutError:
         connection.check()
         raise SessionLost(f"the server stopped sending {stream}") from None
-    headers = message.headers or {}
-    if not message.data and headers.get("Status", "") not in FINE:
-        raise SessionLost(f"the server gave up sending {stream}: {headers.get('Description') or headers['Status']}")
+    if not message.data and message.status not in FINE:
+        raise SessionLost(f"the server gave up sending {stream}: {message.description or message.status}")
     if message.reply:
         with connection.session_errors():
             await connection.client.publish(message.reply)

@@ -177,7 +177,7 @@ def test_an_honest_host_requests_all_of_100_000_files_in_one_go_and_forgotten_ho
     assert [questions.allows("flood", full) for _ in range(3)] == [True, True, False]
     for number in range(30_000):
         assert questions.allows(f"h{number}", ReceiptsRequest(0, ()))
-    assert len(questions._points) <= 20_000
+    assert len(questions._limit._points) <= 20_000
 
 
 def test_a_journal_of_the_version_before_learns_of_departures(tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ class ServerWorld:
             while True:
                 body = json.dumps({"seq": len(found) + 1}).encode()
                 message = await client.request(where, body, timeout=PATIENCE)
-                if (message.headers or {}).get("Status") == "404":
+                if message.status == "404":
                     return found
                 found.append(message.data)
 
