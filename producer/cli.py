@@ -50,7 +50,7 @@ def produce(
     ] = None,
     partial_after: Annotated[
         str | None,
-        typer.Option(help="Ship a last line without newline after so much silence, for example 5s; 0: never"),
+        typer.Option(help="Ship a last line without newline after so much silence; 0: never (SHIPPER_PARTIAL_AFTER)"),
     ] = None,
     ignore_older: Annotated[
         str | None, typer.Option(help="Skip the content of files that are unchanged for so long, for example 7d")

@@ -150,9 +150,9 @@ class FileReader:
             return 0  # a copy is complete; its last block counts the missing bytes
         stat = self._stat()
         changed = stat.st_mtime_ns != self.mtime_ns or stat.st_size != self.stat_size or self._is_filled()
+        self.mtime_ns = stat.st_mtime_ns
         if changed:
             self._measure(stat.st_size)
-        self.mtime_ns = stat.st_mtime_ns
         if self.size < self._largest and (self.offset == 0 or stat.st_size < self.offset):
             self.outcome = ReadOutcome.REWRITTEN  # nothing was read yet: what is there now may be anything
         elif changed and not self._guard_holds():
@@ -281,13 +281,15 @@ class FileReader:
 
     def _measure(self, stat_size: int) -> None:
         """Note the size of the file, and where its content ends."""
-        if self.is_padded and stat_size == self.stat_size:
-            end = content_end_after(self.descriptor, max(self.offset, self.size), stat_size)
+        known = max(self.offset, self.size) if self.is_padded and stat_size == self.stat_size else None
+        self.size = self.stat_size = stat_size  # also if its end cannot be read
+        if known is not None:
+            end = content_end_after(self.descriptor, known, stat_size)
         else:
             end = content_end(self.descriptor, self.offset, stat_size)
         if self._charset not in (None, Charset.BYTES) and end < stat_size:
             end += end % UNIT_BYTES  # the high byte of a newline
-        self.size, self.stat_size = end, stat_size
+        self.size = end
 
     def _is_filled(self) -> bool:
         """Whether a padded file has content where that ended."""
