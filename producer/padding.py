@@ -57,7 +57,7 @@ def _last_byte(descriptor: int, start: int, size: int) -> int:
 
 
 def _extents(descriptor: int, start: int, size: int) -> Iterator[tuple[int, int]]:
-    """Where an open file has data, in order; the whole range where the file system does not tell."""
+    """Where an open file has data, in order; the whole range where the file system does not know."""
     at = start
     for _ in range(MOST_EXTENTS):
         try:

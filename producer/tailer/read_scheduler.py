@@ -113,13 +113,11 @@ class ReadScheduler:
             return
         was_silent = True
         flush = self._flush(file, reader)
+        reader.line_before = self._line_before(file, reader)
         try:
-            if reader.offset == 0 and following.cut.context_bytes:
-                reader.line_before = self._line_before(file)
             while budget > 0 and (piece := reader.read(following.cut, flush=flush)):
                 was_silent = False
-                if flush is Flush.CHARACTERS:
-                    flush = Flush.NEVER  # half a character may be left; its other half may come
+                flush = flush.next
                 self._last_read = file
                 budget -= _cost(piece)
                 if file.left_at is not None:
@@ -154,8 +152,10 @@ class ReadScheduler:
         is_silent = self.is_line_due(file) and reader.size == file.line_size
         return Flush.CHARACTERS if is_silent else Flush.NEVER
 
-    def _line_before(self, file: TrackedFile) -> bytes:
+    def _line_before(self, file: TrackedFile, reader: FileReader) -> bytes:
         """The line that the generation before a new one did not end."""
+        if reader.offset or not self._table.following.cut.context_bytes:
+            return b""
         for older in reversed(list(self._table.older(file))):
             if older.reader is not None:
                 return older.reader.unfinished_line()

@@ -33,6 +33,11 @@ class Flush(enum.Enum):
     CHARACTERS = "characters"  #: it was silent for long: its whole characters are shipped, and the rest may come
     ALL = "all"  #: no more of it is expected
 
+    @property
+    def next(self) -> "Flush":
+        """After a piece of it was read: half a character may be left, and its other half may come."""
+        return Flush.NEVER if self is Flush.CHARACTERS else self
+
 
 MIN_RECORD_BYTES = 2
 """Bytes between two NULs that end records."""
