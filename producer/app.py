@@ -333,6 +333,7 @@ def _task(settings: Settings, host: str, watched: Watched, *, once: bool, new: b
         start_at_end=chosen.start_at_end and new,
         once=once,
         rotate_wait=chosen.rotate_wait,
+        partial_after=chosen.partial_after,
         ignore_older=chosen.ignore_older,
         order=Order(chosen.read_order),
         links=Links(chosen.link_roots),

@@ -307,7 +307,7 @@ class Encoder:
             handoff=piece.handoff,
         )
         payload = compressor.encode(content if text is None else content + self._map(text))
-        return Entry(piece._replace(data=b"", lead=b""), codec.to_headers(block), payload, lines)
+        return Entry(piece._replace(data=b"", lead=b"", context=b""), codec.to_headers(block), payload, lines)
 
     def _map(self, text: Text) -> bytes:
         """The map that follows the text; empty for plain lines, and if it would be too long."""

@@ -48,6 +48,10 @@ def produce(
     listen: Annotated[
         str | None, typer.Option(help="host:port of /metrics, /healthz, /readyz (SHIPPER_LISTEN)")
     ] = None,
+    partial_after: Annotated[
+        str | None,
+        typer.Option(help="Ship a last line without newline after so much silence; 0: never (SHIPPER_PARTIAL_AFTER)"),
+    ] = None,
     ignore_older: Annotated[
         str | None, typer.Option(help="Skip the content of files that are unchanged for so long, for example 7d")
     ] = None,
@@ -99,6 +103,7 @@ def produce(
         "producer.poll": poll,
         "producer.watch": False if no_watch else None,
         "producer.listen": listen,
+        "producer.partial_after": partial_after,
         "producer.ignore_older": ignore_older,
         "producer.delete_archived": delete_archived,
         "producer.open_files": open_files,

@@ -4,6 +4,7 @@ import hashlib
 import os
 from typing import NamedTuple
 
+from producer.padding import content_end
 from shipper.bytes_ops import crc32
 
 HEAD_BYTES = 1024
@@ -44,9 +45,15 @@ class Mark(NamedTuple):
 
 
 def first_mark(descriptor: int, origin: int) -> Mark:
-    """The mark of an open file of which nothing was read: its first bytes distinguish it from a later file."""
+    """The mark of an open file of which nothing was read: its first bytes distinguish it from a later file.
+
+    NULs at its end are no part of it: its writer fills them in place.
+    """
     _, tail = read_ends(descriptor, origin)
-    return Mark.of(origin, os.pread(descriptor, HEAD_BYTES, 0), tail)
+    head = os.pread(descriptor, HEAD_BYTES, 0)
+    if head.endswith(b"\0"):
+        head = head[: content_end(descriptor, 0, os.fstat(descriptor).st_size)]
+    return Mark.of(origin, head, tail)
 
 
 def read_ends(descriptor: int, offset: int) -> tuple[bytes, bytes]:

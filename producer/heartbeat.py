@@ -18,7 +18,7 @@ from producer.options import Task
 from producer.periodic import Periodic, Scheduler
 from producer.session.delivery import Delivery
 from producer.session.host_name_guard import HostNameGuard
-from producer.tailer.file_reader import FileReader, ReadOutcome
+from producer.tailer.file_reader import FileReader
 from producer.transform.time_budget import HeldBack
 from shipper import events
 from shipper.heartbeat import MAX_FILES, Heartbeat, LaggingFile, encode
@@ -55,7 +55,7 @@ class BacklogMeter:
     def measure(
         self, readers: Iterable[FileReader], known: Mapping[str, Source], names: Mapping[str, str], now: float
     ) -> Backlog:
-        """What is not acknowledged `now` (monotonic), without a last line that its writer has not completed.
+        """What is not acknowledged `now` (monotonic), also a last line that waits for its newline.
 
         `names`: archive names by local path, of inputs without a file.
         """
@@ -65,8 +65,6 @@ class BacklogMeter:
         for reader in readers:
             source = known.get(reader.id)
             if source is None or source.offset >= reader.size:
-                continue
-            if reader.outcome is ReadOutcome.PARTIAL_LINE and source.offset >= reader.offset:
                 continue
             octets += reader.size - source.offset
             self._since[reader.id] = self._aged(before.get(reader.id), reader.size, source.offset, now)

@@ -215,6 +215,7 @@ class Piece(NamedTuple):
     end: End | None = None
     gap: int = 0
     lead: bytes = b""  #: the first piece of the line in whose middle this one begins, if `Cut` needs it
+    context: bytes = b""  #: the bytes of its line before this piece, if redaction needs them
     charset: Charset = Charset.BYTES
     handoff: Handoff | None = None
     crc: int | None = None  #: of `data`, where it is known

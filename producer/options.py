@@ -1,6 +1,7 @@
 """What one producer does, as a value."""
 
 import enum
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -28,6 +29,8 @@ class Order(enum.Enum):
     OLDEST = "oldest"  #: the one whose last change is the oldest, to its end; a write makes a file the newest
 
 
+EDITED_WAITS = 10
+"""So many `partial_after` a last line without its newline waits if lines are filtered or redacted."""
 UNBOUNDED = 1 << 30
 """Open files: no limit."""
 
@@ -41,11 +44,22 @@ class Following:
     start_at_end: bool = False  #: files that are there at the first scan begin at their end
     once: bool = False  #: ship to the end that the files have at the first scan, unterminated last lines too
     rotate_wait: float = 5.0  #: silence before a renamed or deleted file ends
+    partial_after: float = 5.0  #: silence before a last line without its newline is shipped; 0: it waits for that
     ignore_older: float = 0.0  #: a file that is unchanged for longer when first seen begins at its end
     order: Order = Order.FAIR
     open_files: int = UNBOUNDED  #: most descriptors for files
     spools: Mapping[str, str] = field(default_factory=dict)  #: archive names of the files that inputs append to
     links: Links = FOLLOWED_BY_OWNER  #: which links are followed
+
+    @property
+    def line_wait(self) -> float:
+        """Seconds of silence before a last line without its newline is shipped; infinite: it waits for that.
+
+        Longer where patterns see lines: they must see a whole one if its writer only pauses.
+        """
+        if self.partial_after == 0:
+            return math.inf
+        return self.partial_after * (EDITED_WAITS if self.cut.edits_lines else 1)
 
     def ignores(self, mtime_ns: int, now: float) -> bool:
         """Whether a file that is not tracked is too old to be read; `now`: seconds since 1970."""

@@ -219,6 +219,7 @@ class ProducerSettings(_Section):
     ack_timeout: Annotated[Seconds, Field(ge=0.1, le=600)] = 10.0  #: timeout for an ack; then the block is sent again
     checkpoint_every: Annotated[Seconds, Field(ge=0.01, le=60)] = 0.25  #: interval of writes; a kill resends the rest
     rotate_wait: Annotated[Seconds, Field(ge=0, le=86400)] = 5.0  #: wait for late lines of a renamed file
+    partial_after: Annotated[Seconds, Field(ge=0, le=86400)] = 5.0  #: wait for a last line's newline; 0: for ever
     drain_within: Annotated[Seconds, Field(ge=0, le=600)] = 20.0  #: timeout of the acks in flight at a stop
     heartbeat: Annotated[Seconds, Field(ge=0, le=3600)] = 5.0  #: interval of heartbeats; 0: none
     listen: str = "127.0.0.1:9600"  #: address of /metrics /healthz /readyz /status; empty: none

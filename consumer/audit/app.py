@@ -191,15 +191,15 @@ def print_result(result: AuditResult, hosts: Sequence[HostComparison]) -> None:
     if hosts:
         told = [texts((host.name, host.text)) for host in hosts]
         print_lines(console, fitted(console, ("host", "producer"), told, wrapped="producer"))
-    console.print(Text(summary(result), style="green" if result.complete else "red"), soft_wrap=True)
+    console.print(Text(summary(result, hosts), style="green" if result.complete else "red"), soft_wrap=True)
 
 
-def summary(result: AuditResult) -> str:
+def summary(result: AuditResult, hosts: Sequence[HostComparison] = ()) -> str:
     """One line for a person."""
     total = _total(result.rows)
     seconds = max(result.seconds, 1e-6)
     parts = [
-        _verdict(result),
+        _verdict(result, sum(host.unshipped for host in hosts)),
         f"{counted(len({row.host for row in result.rows}), 'host')}, {counted(result.files, 'file')}",
         f"{counted(total['archived']['lines'], 'line')} and {format_bytes(total['archived']['bytes'])} proven",
         f"{format_bytes(total['damaged']['bytes'])} damaged, {format_bytes(total['missing']['bytes'])} missing",
@@ -208,12 +208,12 @@ def summary(result: AuditResult) -> str:
     return "; ".join(parts)
 
 
-def _verdict(result: AuditResult) -> str:
+def _verdict(result: AuditResult, unshipped: int) -> str:
     if not result.complete:
         return "NOT COMPLETE"
     if not (result.rows or result.files):  # retention removed all of it, with a record
         return "nothing left to verify"
-    return "complete"
+    return f"complete for what was shipped, {format_bytes(unshipped)} not shipped yet" if unshipped else "complete"
 
 
 def result_json(result: AuditResult, hosts: Sequence[HostComparison]) -> str:

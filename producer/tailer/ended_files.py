@@ -136,7 +136,7 @@ class EndedFiles:
                 continue  # the archive never has all of it, or has nothing
             if file is not None and reader is not None:
                 is_read = source.offset == reader.offset == reader.size == source.size
-                if is_read and file.is_reading and file.is_named:
+                if is_read and file.is_reading and file.is_named and not reader.unfinished_line():
                     rotated = scanner.is_sibling(reader.path, source.file)
                     found.append(DeletableFile(source, reader.path, rotated=rotated))
             elif source.ended_at and source.inode and source.size <= source.offset:

@@ -8,13 +8,14 @@ from collections import OrderedDict
 from collections.abc import Sized
 from dataclasses import replace
 
-from producer.charset import BOM_BYTES, Charset, charset_of, lead_before
+from producer.charset import BOM_BYTES, UNIT_BYTES, Charset, charset_of, lead_before
 from producer.discovery import scanner
 from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links, NotFollowed, close_on_exit
 from producer.discovery.scanner import Key, Seen
 from producer.fingerprint import HEAD_BYTES, TAIL_BYTES, Mark, first_mark, read_ends
 from producer.model import Piece, Source
-from producer.transform.edits import Cut
+from producer.padding import content_end, content_end_after
+from producer.transform.edits import Cut, Flush
 from shipper.bytes_ops import crc32, crc32_combine
 from shipper.model import End, Span
 
@@ -106,12 +107,15 @@ class FileReader:
         self.ends_as: End | None = None  #: its own file is gone, this is another one with its content: how it ends
         stat = os.fstat(descriptor)
         self.device, self.inode = stat.st_dev, stat.st_ino
-        self.size, self.mtime_ns = stat.st_size, stat.st_mtime_ns
+        self.stat_size, self.mtime_ns = stat.st_size, stat.st_mtime_ns
+        self.size = content_end(descriptor, source.offset, stat.st_size)  #: without NULs at its end
         self._head, self._before = read_ends(descriptor, source.offset)
         self.start = source.mark if source.offset else first_mark(descriptor, 0)  #: while nothing of it is read
         self.marked = source.mark.head_length > 0  #: the checkpoint knows what it begins with; not read before
-        self._largest = max(self.size, source.size)
+        # what was seen and is NUL now was no content: older versions counted NULs at the end
+        self._largest = self.size if stat.st_size >= source.size else max(self.size, source.size)
         self._ahead, self._ahead_at = b"", 0  # read already, not cut yet (one line a piece)
+        self.line_before = b""  #: the line that the generation before it did not end
         self._charset: Charset | None = None  # unknown until its first bytes are there
         self._lead: bytes | None = None  # of the line that the offset is in; None: not read yet
         self._before_piece: _Position = (self.offset, self.crc, self._head, self._before, self._lead)
@@ -131,6 +135,11 @@ class FileReader:
         """Whether no scan found a byte in it yet."""
         return not (self.size or self.start.head_length or self.offset > self.origin)
 
+    @property
+    def is_padded(self) -> bool:
+        """Whether the file ends with NULs, which its writer may fill without a change of size or time."""
+        return self.stat_size > self.size
+
     def check(self) -> int:
         """Notice growth, truncation, and a rewrite that kept the size. Raises FileNotFoundError: gone while suspended.
 
@@ -140,9 +149,11 @@ class FileReader:
         if self.ends_as is not None:
             return 0  # a copy is complete; its last block counts the missing bytes
         stat = self._stat()
-        changed = stat.st_mtime_ns != self.mtime_ns or stat.st_size != self.size
-        self.size, self.mtime_ns = stat.st_size, stat.st_mtime_ns
-        if stat.st_size < self._largest and (self.offset == 0 or stat.st_size < self.offset):
+        changed = stat.st_mtime_ns != self.mtime_ns or stat.st_size != self.stat_size or self._is_filled()
+        self.mtime_ns = stat.st_mtime_ns
+        if changed:
+            self._measure(stat.st_size)
+        if self.size < self._largest and (self.offset == 0 or stat.st_size < self.offset):
             self.outcome = ReadOutcome.REWRITTEN  # nothing was read yet: what is there now may be anything
         elif changed and not self._guard_holds():
             self.outcome = ReadOutcome.REWRITTEN
@@ -152,11 +163,11 @@ class FileReader:
                 self.start = first_mark(self.descriptor, 0)
         if self.outcome is ReadOutcome.REWRITTEN:
             return 0  # the last block of the source counts the lost bytes
-        lost, self._largest = max(0, self._largest - stat.st_size), stat.st_size
+        lost, self._largest = max(0, self._largest - self.size), self.size
         return lost
 
-    def read(self, cut: Cut, *, flush: bool) -> Piece | None:
-        """The next whole lines, at most a block; `flush`: an unterminated one, too. None: `outcome` has the reason."""
+    def read(self, cut: Cut, *, flush: Flush) -> Piece | None:
+        """The next whole lines, at most a block; by `flush` an unterminated one. None: `outcome` has the reason."""
         if not self.marked:
             self.outcome = ReadOutcome.END
             return None
@@ -167,6 +178,8 @@ class FileReader:
         if data is None:
             self.outcome = ReadOutcome.REWRITTEN
             return None
+        if data.endswith(b"\0"):
+            data = self._without_padding(data)
         taken = cut.taken(data, flush=flush, charset=charset, at=self.offset)
         if taken == 0:
             self.outcome = ReadOutcome.PARTIAL_LINE if data else ReadOutcome.END
@@ -203,7 +216,10 @@ class FileReader:
     def has_grown(self) -> bool:
         """Whether the file has bytes after the last block; unknown counts as no."""
         try:
-            return self.limit is None and self._stat().st_size > self.offset
+            size = self._stat().st_size
+            if self.limit is not None or size <= self.offset:
+                return False
+            return content_end(self.descriptor, self.offset, size) > self.offset
         except OSError:
             return False
 
@@ -263,6 +279,27 @@ class FileReader:
                     return found
         return os.fstat(self.descriptor)
 
+    def _measure(self, stat_size: int) -> None:
+        """Note the size of the file, and where its content ends."""
+        known = max(self.offset, self.size) if self.is_padded and stat_size == self.stat_size else None
+        self.size = self.stat_size = stat_size  # also if its end cannot be read
+        if known is not None:
+            end = content_end_after(self.descriptor, known, stat_size)
+        else:
+            end = content_end(self.descriptor, self.offset, stat_size)
+        if self._charset not in (None, Charset.BYTES) and end < stat_size:
+            end += end % UNIT_BYTES  # the high byte of a newline
+        self.size = end
+
+    def _is_filled(self) -> bool:
+        """Whether a padded file has content where that ended."""
+        return self.is_padded and bool(os.pread(self.descriptor, PROBE_BYTES, self.size).rstrip(b"\0"))
+
+    def _without_padding(self, data: bytes) -> bytes:
+        """What was read at the offset, without NULs that no content follows."""
+        self._measure(os.fstat(self.descriptor).st_size)
+        return data[: max(0, self.size - self.offset)]
+
     def _may_lie_at(self, path: str) -> bool:
         """A file that has no byte yet is known by its inode number only, and that may be another file's by now."""
         is_rotation = scanner.is_sibling(path, self.file) and not path.endswith(scanner.COMPRESSED)
@@ -314,14 +351,30 @@ class FileReader:
     def _cut_off(self, data: bytes, cut: Cut, charset: Charset) -> Piece:
         """The next piece, with what its editing needs."""
         self._before_piece = (self.offset, self.crc, self._head, self._before, self._lead)
-        if not cut.lead_bytes:
+        if not cut.lead_bytes and not cut.context_bytes:
             return self._advance(data)._replace(charset=charset) if cut.charset else self._advance(data)
-        if self._lead is None:
+        if self._lead is None and cut.lead_bytes:
             line = lead_before(self.descriptor, self.offset, charset, most=cut.lead_bytes)
             self._lead = cut.first_piece(line, charset)
-        lead, ends = self._lead, charset.last_end(data, at=self.offset) == len(data)
+        context = self._context(charset, cut.context_bytes)
+        lead, ends = self._lead or b"", charset.last_end(data, at=self.offset) == len(data)
         self._lead = b"" if ends else lead or data[: cut.lead_bytes]
-        return self._advance(data)._replace(lead=lead, charset=charset)
+        return self._advance(data)._replace(lead=lead, charset=charset, context=context)
+
+    def _context(self, charset: Charset, most: int) -> bytes:
+        """The bytes before the offset that belong to its line, at most `most`; of a predecessor, if the file begins."""
+        if self.offset == 0:
+            return self.line_before
+        if most == 0 or not self.unfinished_line(charset):
+            return b""
+        start = max(0, self.offset - most)
+        data = os.pread(self.descriptor, self.offset - start, start)
+        return data[charset.last_end(data, at=start) :]
+
+    def unfinished_line(self, charset: Charset | None = None) -> bytes:
+        """The last bytes that were read, at most `TAIL_BYTES`, of a line whose newline was not read."""
+        known = charset or self._charset or Charset.BYTES
+        return self._before[known.last_end(self._before, at=self.offset - len(self._before)) :]
 
     def _line_ahead(self, charset: Charset) -> bytes:
         """The next whole line of what was read already; b"" when there is none."""

@@ -118,6 +118,8 @@ class TrackedFile:
     reader: FileReader | None = None  #: while its file is open, or may be opened again at any time
     is_named: bool = True  #: some name that is watched leads to its file
     left_at: float | None = None  #: monotonic time of the last news since it left its first name
+    line_size: int = -1  #: HOLDING_LINE: of the file when its last line grew
+    line_since: float = 0.0  #: HOLDING_LINE: monotonic time when its last line grew
     sent: int = -1  #: what was read of it goes up to this offset; -1: nothing was
     failing_since: float | None = None  #: monotonic; since when it cannot be read, or its content not be searched
     passed_over: bool = False  #: that is so long ago that younger generations do not wait any more
@@ -173,6 +175,7 @@ class FileTable:
         self._by_name: dict[str, list[TrackedFile]] = {}  # generations, the oldest first
         self._by_state: dict[FileState, dict[str, TrackedFile]] = {state: {} for state in FileState}
         self._next_generation = itertools.count(1)
+        self.unfinished: dict[str, bytes] = {}  #: by name: the line that its last generation did not end
         self.truncated: set[Key] = set()  #: inodes that began anew in place
 
     # -- lookup ---------------------------------------------------------------------------------------------------
@@ -251,6 +254,7 @@ class FileTable:
         reader = file.reader
         if reader is None:
             return
+        self.keep_unfinished_line(file.name, reader)
         piece = reader.finish(why)
         if file.name in self.following.spools:
             piece = piece._replace(gap=piece.gap + lost_after(os.path.dirname(file.name), reader.key))
@@ -262,6 +266,13 @@ class FileTable:
         if why is End.TRUNCATED and reader.ends_as is None:
             self.free_inode(file)
 
+    def keep_unfinished_line(self, name: str, reader: FileReader) -> None:
+        """Remember the line that a generation did not end: the next one may begin with its rest, to be redacted."""
+        if self.following.cut.context_bytes and (line := reader.unfinished_line()):
+            self.unfinished[name] = line
+        else:
+            self.unfinished.pop(name, None)
+
     def lose(self, file: TrackedFile, why: End) -> None:
         """A file is gone, or has other content: what was not read of it may be in another file."""
         reader = file.reader
@@ -272,6 +283,7 @@ class FileTable:
             return
         if why is End.TRUNCATED and reader.ends_as is None:
             self.free_inode(file)
+        self.keep_unfinished_line(file.name, reader)
         self.mark_lost(file, reader.as_read(self.acks.known[file.id]), reader.ends_as or why)
 
     def lose_source(self, source: Source, why: End) -> None:

@@ -11,6 +11,7 @@ from producer.tailer.decompress import IncompleteFile
 from producer.tailer.file_reader import FileReader, ReadOutcome
 from producer.tailer.file_table import Event, FileState, FileTable, TrackedFile, end_without_name
 from producer.tailer.lost_file import ContentFinder
+from producer.transform.edits import Flush
 from producer.transform.time_budget import OverBudget
 from shipper import events
 from shipper.model import End
@@ -55,6 +56,11 @@ class ReadScheduler:
         wait = 0.0 if file.name in self._table.following.spools else self._table.following.rotate_wait
         left = file.left_at is not None and self._table.clock() - file.left_at >= wait
         return left or (file.reader is not None and file.reader.ends_as is not None)
+
+    def is_line_due(self, file: TrackedFile) -> bool:
+        """Whether the last line of a file has waited for its newline for so long that it is shipped without it."""
+        is_held = file.line_size >= 0 and file.state in (FileState.HOLDING_LINE, FileState.ACTIVE)
+        return is_held and self._table.clock() - file.line_since >= self._table.following.line_wait
 
     # -- reading --------------------------------------------------------------------------------------------------
 
@@ -106,10 +112,12 @@ class ReadScheduler:
         if reader is None or file.state is not FileState.ACTIVE:
             return
         was_silent = True
-        flush = (following.once and file.name not in following.spools) or self.is_due(file)
+        flush = self._flush(file, reader)
+        reader.line_before = self._line_before(file, reader)
         try:
             while budget > 0 and (piece := reader.read(following.cut, flush=flush)):
                 was_silent = False
+                flush = flush.next
                 self._last_read = file
                 budget -= _cost(piece)
                 if file.left_at is not None:
@@ -136,13 +144,34 @@ class ReadScheduler:
             reader.forget_ahead()
         self._after_read(file, reader, was_silent=was_silent)
 
+    def _flush(self, file: TrackedFile, reader: FileReader) -> Flush:
+        """What of an unterminated last line is read now."""
+        following = self._table.following
+        if (following.once and file.name not in following.spools) or self.is_due(file):
+            return Flush.ALL
+        is_silent = self.is_line_due(file) and reader.size == file.line_size
+        return Flush.CHARACTERS if is_silent else Flush.NEVER
+
+    def _line_before(self, file: TrackedFile, reader: FileReader) -> bytes:
+        """The line that the generation before a new one did not end."""
+        if reader.offset or not self._table.following.cut.context_bytes:
+            return b""
+        for older in reversed(list(self._table.older(file))):
+            if older.reader is not None:
+                return older.reader.unfinished_line()
+        return self._table.unfinished.get(file.name, b"")
+
     def _after_read(self, file: TrackedFile, reader: FileReader, *, was_silent: bool) -> None:
         """What it means for a file that a read found no whole line."""
         if reader.outcome is ReadOutcome.REWRITTEN:
             self._table.lose(file, End.TRUNCATED)
         elif reader.outcome is ReadOutcome.PARTIAL_LINE:
+            if reader.size != file.line_size or not was_silent:
+                file.line_size, file.line_since = reader.size, self._table.clock()
             self._table.move(file, Event.LINE_INCOMPLETE)
-        elif reader.outcome is ReadOutcome.END:
+            return
+        file.line_size = -1
+        if reader.outcome is ReadOutcome.END:
             if reader.ends_as is not None:
                 self._table.finish(file, reader.ends_as)
             elif was_silent and self.is_due(file) and not file.is_named:

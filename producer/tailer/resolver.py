@@ -14,6 +14,7 @@ from producer.discovery.safe_open import ExcludedName, NotFollowed, close_on_exi
 from producer.discovery.scanner import Key, Seen, resolved_path
 from producer.fingerprint import Mark, first_mark
 from producer.model import Source, new_source
+from producer.padding import content_end
 from producer.tailer import decompress
 from producer.tailer.decompress import IncompleteFile
 from producer.tailer.file_reader import FileReader
@@ -89,10 +90,12 @@ class Resolver:
                 if descriptor is not None:
                     stat = os.fstat(descriptor)
                     self._check_names(stat, seen.path)
-                    origin = min(self._begin_at.get(seen.key, 0), stat.st_size)
+                    begin_at = self._begin_at.get(seen.key, 0)
+                    origin = min(begin_at, content_end(descriptor, 0, stat.st_size)) if begin_at else 0
                     mark, real = first_mark(descriptor, origin), resolved_path(name, seen.path)
                     source = new_source(name, stat, origin=origin, mark=mark, real=real)
                     reader = self.reader(source, descriptor, seen.path)
+                    source = replace(source, size=reader.size)
                     self._table.identify(file, source)
                     self._table.open_file(file, reader)
                     closing.pop_all()
@@ -282,12 +285,24 @@ class Resolver:
                 self._table.move(file, Event.EXPIRED)
                 continue
             file.path = path
-            if scanner.size_at(path, file.key) <= source.offset:
+            if not self._has_late_lines(source, path, file.key):
                 continue
             if self.resume(source.named_again(), or_lose=False):
                 events.late_lines(file=source.file, source=source.id)
             if file.state is FileState.LINGERING:
                 self._table.move(file, Event.EXPIRED)
+
+    def _has_late_lines(self, source: Source, path: str, key: Key) -> bool:
+        """Whether a file that ended has content after its last block."""
+        size = scanner.size_at(path, key)
+        if size <= source.offset:
+            return False
+        try:
+            descriptor = self.open(source.file, path, key)
+            with close_on_exit(descriptor):
+                return descriptor is not None and content_end(descriptor, source.offset, size) > source.offset
+        except OSError:
+            return True  # resuming it meets the same error and logs it
 
     def _path_of(self, source: Source) -> str | None:
         """Where a source's file is now: under a watched name, in place, renamed, or kept open."""

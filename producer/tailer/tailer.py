@@ -152,7 +152,7 @@ class Tailer:
     def poll(self) -> None:
         """Check the files for which no hint comes: those that lost their names, and those that could not be read."""
         self.read_scheduler.scan_begins()
-        self._check([each for each in self._table.open_files() if must_be_polled(*each)], is_scan=False)
+        self._check([each for each in self._table.open_files() if self._must_be_polled(*each)], is_scan=False)
         self.resolver.resume_grown()
 
     def _check_changed(self, files: Mapping[Key, Seen]) -> None:
@@ -160,10 +160,10 @@ class Tailer:
         changed, grew = [], {}
         for file, reader in self._table.open_files():
             seen = files.get(file.key) if file.key else None
-            is_changed = seen is None or (seen.size, seen.mtime_ns) != (reader.size, reader.mtime_ns)
-            if is_changed or must_be_polled(file, reader):
+            is_changed = seen is None or (seen.size, seen.mtime_ns) != (reader.stat_size, reader.mtime_ns)
+            if is_changed or self._must_be_polled(file, reader):
                 changed.append((file, reader))
-                if seen is not None and seen.size > reader.size:
+                if seen is not None and seen.size > reader.stat_size:
                     grew[seen.key] = reader.path
         self.grew = grew
         self._check([each for each in changed if not self.rotation.dismissed_blank(*each, files)], is_scan=True)
@@ -175,7 +175,8 @@ class Tailer:
             for _, reader in checked:
                 reader.marked |= reader.id in starts
         for file, reader in checked:
-            if reader.outcome is ReadOutcome.MORE or self.read_scheduler.is_due(file):
+            is_due = self.read_scheduler.is_due(file) or self.read_scheduler.is_line_due(file)
+            if reader.outcome is ReadOutcome.MORE or is_due:
                 self._table.move(file, Event.GREW)
 
     def _check_one(self, file: TrackedFile, reader: FileReader, *, is_scan: bool) -> bool:
@@ -199,6 +200,12 @@ class Tailer:
         else:
             self.acks.note_size(reader.id, reader.size)
         return True
+
+    def _must_be_polled(self, file: TrackedFile, reader: FileReader) -> bool:
+        """Whether a file is checked whatever was found at its name: it left that, or is not read to its end."""
+        is_unread = file.state in (FileState.ACTIVE, FileState.UNREADABLE) or self.read_scheduler.is_line_due(file)
+        is_unmarked = reader.size > 0 and not reader.marked
+        return is_unread or file.left_at is not None or not file.is_named or is_unmarked or reader.is_padded
 
     def _appeared(self, seen: Seen) -> list[Source]:
         """The generations that begin because of a file, under the first of its names that may be opened."""
@@ -248,13 +255,6 @@ class Tailer:
             return False
         is_its_own = (at_its_inode.reader if at_its_inode else None) is reader
         return is_its_own and self.resolver.is_on_disk(source)
-
-
-def must_be_polled(file: TrackedFile, reader: FileReader) -> bool:
-    """Whether a file is checked whatever was found at its name: it left that, or is not read to its end."""
-    is_unread = file.state in (FileState.ACTIVE, FileState.UNREADABLE)
-    is_unmarked = reader.size > 0 and not reader.marked
-    return is_unread or file.left_at is not None or not file.is_named or is_unmarked
 
 
 def new_tailer(

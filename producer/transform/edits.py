@@ -4,6 +4,8 @@ First UTF-16 becomes UTF-8 (`charset`), then lines are left out (`keep_lines`, `
 blacked out (`redact`).
 """
 
+import enum
+import itertools
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -24,12 +26,30 @@ GROWN_BYTES = MAX_BLOCK_BYTES // 3 * 2 - 16
 """The most UTF-16 that fits into a block as UTF-8: two bytes may become three."""
 
 
+class Flush(enum.Enum):
+    """What happens to a last line without its newline."""
+
+    NEVER = "never"  #: it waits for the newline
+    CHARACTERS = "characters"  #: it was silent for long: its whole characters are shipped, and the rest may come
+    ALL = "all"  #: no more of it is expected
+
+    @property
+    def next(self) -> "Flush":
+        """After a piece of it was read: half a character may be left, and its other half may come."""
+        return Flush.NEVER if self is Flush.CHARACTERS else self
+
+
+MIN_RECORD_BYTES = 2
+"""Bytes between two NULs that end records."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cut:
     """How to cut what is read into pieces."""
 
     block_bytes: int
     line_a_piece: bool  #: PLAIN encoding: one line a message
+    context_bytes: int = 0  #: before a piece that begins in the middle of a line, which redaction needs
     lead_bytes: int = 0  #: of a line's first piece, what its later pieces carry along
     charset: str = ""  #: utf-16, utf-16-le, utf-16-be: what files may be written in
     seam: Callable[[bytes], int] | None = None  #: where an over-long line is best cut
@@ -39,8 +59,8 @@ class Cut:
         """Maximum bytes of one read."""
         return self.block_bytes if charset is Charset.BYTES else min(self.block_bytes, GROWN_BYTES)
 
-    def taken(self, data: bytes, *, flush: bool, charset: Charset = Charset.BYTES, at: int = 0) -> int:
-        """How many bytes of `data` make the next piece; 0: wait for more. `flush`: an unterminated last line too.
+    def taken(self, data: bytes, *, flush: Flush, charset: Charset = Charset.BYTES, at: int = 0) -> int:
+        """How many bytes of `data` make the next piece; 0: wait for more. `flush`: what of an unterminated last line.
 
         `at`: offset of `data` in its file.
         """
@@ -49,7 +69,16 @@ class Cut:
             return behind
         if len(data) >= self.read_bytes(charset):
             return self._seam(data, charset, at)  # an over-long line is split over pieces, never cut short or dropped
-        return len(data) if flush else 0
+        if flush is Flush.ALL:
+            return len(data)
+        if flush is Flush.CHARACTERS:
+            return charset.whole(data, at=at)
+        return 0 if self.edits_lines or charset is not Charset.BYTES else _record_end(data)
+
+    @property
+    def edits_lines(self) -> bool:
+        """Whether patterns see a line as a whole: then it is cut as late as possible."""
+        return self.lead_bytes > 0 or self.context_bytes > 0
 
     def first_piece(self, line: bytes, charset: Charset) -> bytes:
         """The piece that a long line began with, as it was cut before a restart."""
@@ -57,8 +86,20 @@ class Cut:
         return line if len(line) < most else line[: self._seam(line[:most], charset, 0)]
 
     def _seam(self, data: bytes, charset: Charset, at: int) -> int:
-        behind = self.seam(data) if self.seam and charset is Charset.BYTES else len(data)
+        behind = len(data)
+        if charset is Charset.BYTES:
+            behind = self.seam(data) if self.seam else _record_end(data) or len(data)
         return charset.whole(data[:behind], at=at)
+
+
+def _record_end(data: bytes) -> int:
+    """The index after the last CR or NUL that ends a record of `data`, which has no newline; 0: none.
+
+    A CR at the end may be half of CRLF. NULs next to each other, or at every second byte (UTF-16), end nothing.
+    """
+    nul = data.rfind(b"\0") + 1
+    is_end = nul > MIN_RECORD_BYTES and b"\0" not in data[nul - 1 - MIN_RECORD_BYTES : nul - 1]
+    return max(data.rfind(b"\r", 0, len(data) - 1) + 1, nul if is_end else 0)
 
 
 Find = Callable[[bytes], Iterable[Range]]
@@ -211,6 +252,8 @@ SEAM_BYTES = 4096
 """Maximum bytes before the end of an over-long line's piece in which a place to cut is searched."""
 CLEAR_BYTES = 512
 """How many bytes of the line after that place are checked."""
+CONTEXT_BYTES = 4096
+"""How much of a line before a piece that begins in its middle the redaction of its rest takes into account."""
 NAME_BYTES = 64
 """How far before a secret the name may begin by which it is known."""
 _SEPARATOR = re.compile(rb"[ \t,;&|]+")
@@ -309,6 +352,7 @@ class Edits:
             block_bytes,
             line_a_piece=line_a_piece,
             lead_bytes=block_bytes if self.keep or self.drop else 0,
+            context_bytes=CONTEXT_BYTES if self.redact else 0,
             charset=self.charset,
             seam=self.seam if self.redact else None,
             budget=self.budget if self.keep or self.drop or self.redact else None,
@@ -321,7 +365,7 @@ class Edits:
         self.budget.begin()
         if piece.charset is not Charset.BYTES:
             return self._converted(piece)
-        changes = self._changes(piece.data, piece.lead)
+        changes = self._changes(piece.data, piece.lead, piece.context)
         return _replaced(piece.data, self._fitting(changes, len(piece.data))) if changes else None
 
     def seam(self, data: bytes) -> int:
@@ -342,12 +386,15 @@ class Edits:
 
     # -- what changes in a text ---------------------------------------------------------------------------------
 
-    def _changes(self, data: bytes, lead: bytes) -> list[Change]:
-        """In order, apart from each other. `lead`: the first piece of the line in whose middle `data` begins."""
+    def _changes(self, data: bytes, lead: bytes, context: bytes) -> list[Change]:
+        """In order, apart from each other. `lead`: the first piece of the line in whose middle `data` begins.
+
+        `context`: the bytes of that line just before `data`.
+        """
         out = self._left_out(data, lead) if self.keep or self.drop else []
         changes = [Change(begin, end, b"") for begin, end in out]
         if self.redact and out != [(0, len(data))]:
-            changes += self._redactions(data, out)
+            changes += self._redactions(data, out, context)
             changes.sort()
         return changes
 
@@ -366,10 +413,10 @@ class Edits:
         matches = [any(pattern.matches_line(line, 0, len(line)) for pattern in rule) for rule in (self.keep, self.drop)]
         return (matches[0] or not self.keep) and not matches[1]
 
-    def _redactions(self, data: bytes, out: list[Range]) -> list[Change]:
-        found = sorted(
-            self.budget.checked((begin, -end, rule.name) for rule in self.redact for begin, end in rule.find(data))
-        )
+    def _redactions(self, data: bytes, out: list[Range], context: bytes) -> list[Change]:
+        secrets = ((begin, -end, rule.name) for rule in self.redact for begin, end in rule.find(data))
+        continued = self._continued(data, context) if context else ()
+        found = sorted(self.budget.checked(itertools.chain(secrets, continued)))
         changes: list[Change] = []
         for begin, minus_end, name in found:
             if changes and begin < changes[-1].end:  # one secret in another: the longer of both goes
@@ -377,6 +424,14 @@ class Edits:
             elif not _within(begin, out):
                 changes.append(Change(begin, -minus_end, name))
         return changes
+
+    def _continued(self, data: bytes, context: bytes) -> Iterator[tuple[int, int, bytes]]:
+        """The secrets of the first line of `data` that only the bytes before it show, as sorted by `_redactions`."""
+        line, shipped = context + data[: data.find(b"\n") + 1 or len(data)], len(context)
+        for rule in self.redact:
+            for begin, end in rule.find(line):
+                if end > shipped:
+                    yield max(0, begin - shipped), shipped - end, rule.name
 
     def _fitting(self, changes: list[Change], length: int) -> list[Change]:
         """Where the text would grow beyond what a block holds, stars, no longer than what they stand for."""
@@ -399,7 +454,8 @@ class Edits:
             lengths.append(end - begin)
             begin = end
         text = b"".join(lines)
-        changes = self._changes(text, charset.text(piece.lead, at=0))
+        context = charset.text(piece.context, at=at - len(piece.context))
+        changes = self._changes(text, charset.text(piece.lead, at=0), context)
         return _folded(lines, lengths, self._fitting(changes, len(text)))
 
 

@@ -28,6 +28,8 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "truncated, deleted, renamed and linked": ("truncate", "delete", "rotate", "link"),
     "renamed and compressed": ("rotate_gz", "rotate", "compress", "pause", "rotate"),
     "copied and truncated": ("copytruncate", "copytruncate", "lose_session"),
+    "padded and written in place": ("rotate", "pad", "pad", "trim", "write_late"),
+    "padded, truncated and compressed": ("truncate", "pad", "pad", "trim", "rotate_gz"),
 }
 PATTERNS = ("app.log", "app.log*")
 

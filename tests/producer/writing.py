@@ -79,7 +79,9 @@ class Writer:
     def _write(self, inode: int, count: int) -> None:
         generation = self.files[inode]
         text = endless(generation.number, generation.size + count)
-        os.write(self.descriptors[inode], text[generation.size :])
+        with open(f"/proc/self/fd/{self.descriptors[inode]}", "r+b", buffering=0) as in_place:
+            in_place.seek(generation.size)  # the file may be padded
+            in_place.write(text[generation.size :])
         generation.size += count
         self._stamp(inode)
 
@@ -103,6 +105,20 @@ class Writer:
         if self.late_allowed:
             self.late = True
             self._write(min(self.late_allowed), count)
+
+    # -- padding ------------------------------------------------------------------------------------------------
+
+    def pad(self, count: int) -> None:
+        """Reserve space: the file is longer than what was written, by NULs."""
+        self.create()
+        os.ftruncate(self.descriptors[self.inode], self.files[self.inode].size + 2 + count * 50)
+        self._stamp(self.inode)
+
+    def trim(self, _: int) -> None:
+        """Give back the space that was reserved."""
+        if self.inode is not None:
+            os.ftruncate(self.descriptors[self.inode], self.files[self.inode].size)
+            self._stamp(self.inode)
 
     # -- renaming -----------------------------------------------------------------------------------------------
 
