@@ -174,6 +174,7 @@ class FileTable:
         self._by_state: dict[FileState, dict[str, TrackedFile]] = {state: {} for state in FileState}
         self._next_generation = itertools.count(1)
         self.truncated: set[Key] = set()  #: inodes that began anew in place
+        self.witnessed: set[str] = set()  #: sources that were truncated while this process followed them
 
     # -- lookup ---------------------------------------------------------------------------------------------------
 
@@ -272,6 +273,7 @@ class FileTable:
             return
         if why is End.TRUNCATED and reader.ends_as is None:
             self.free_inode(file)
+            self.witnessed.add(file.id)
         self.mark_lost(file, reader.as_read(self.acks.known[file.id]), reader.ends_as or why)
 
     def lose_source(self, source: Source, why: End) -> None:
@@ -350,6 +352,7 @@ class FileTable:
             self._leave_generations(file)
         if after is FileState.FORGOTTEN:
             self.set_key(file, None)
+            self.witnessed.discard(file.id)
             del self._by_id[file.id]
         else:
             self._by_state[after][file.id] = file

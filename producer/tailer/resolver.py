@@ -37,6 +37,7 @@ class Resolver:
         self.listing = scanner.Listing()  #: of the directories, since the last scan
         self._begin_at: dict[Key, int] = {}  # where files begin that are not tracked yet, if not at their first byte
         self._is_named = scanner.name_filter(table.following.watched)
+        self.begin_after: Mapping[Key, int] = {}  #: where files begin whose first bytes are known from another one
         self.refused: dict[str, NotFollowed] = {}  #: by name: why the last scan does not read it
         self._logged: set[str] = set()  # names whose refusal was logged
 
@@ -89,7 +90,8 @@ class Resolver:
                 if descriptor is not None:
                     stat = os.fstat(descriptor)
                     self._check_names(stat, seen.path)
-                    origin = min(self._begin_at.get(seen.key, 0), stat.st_size)
+                    begin_at = max(self._begin_at.get(seen.key, 0), self.begin_after.get(seen.key, 0))
+                    origin = min(begin_at, stat.st_size)
                     mark, real = first_mark(descriptor, origin), resolved_path(name, seen.path)
                     source = new_source(name, stat, origin=origin, mark=mark, real=real)
                     reader = self.reader(source, descriptor, seen.path)
