@@ -20,7 +20,7 @@ from producer.tailer import decompress
 from producer.tailer.decompress import CorruptFile
 from producer.tailer.file_reader import FileReader
 from producer.tailer.file_table import FileState, FileTable, TrackedFile
-from producer.tailer.lost_file import SECOND_NS, ContentFinder
+from producer.tailer.lost_file import SECOND_NS, ContentFinder, is_rotation_of, originals
 from shipper import events
 
 ENOUGH_BYTES = 1024
@@ -173,7 +173,7 @@ class Copies:
             return None
         if before is not None and before.source != id_:
             before = None
-        is_former = bool(source.ended_at) and not source.excluded and _is_rotation_of(seen, source)
+        is_former = bool(source.ended_at) and not source.excluded and is_rotation_of(seen, source)
         if is_former or self._is_gone(source, file):
             return self._compare_with_gone(seen, descriptor, self._as_read(source, file), before)
         reader = None if file is None or not file.is_reading else file.reader
@@ -217,7 +217,7 @@ class Copies:
                 return None
             known += len(data)
             self._left_bytes -= len(data)
-        if _is_rotation_of(seen, source):
+        if is_rotation_of(seen, source):
             return Judged(seen, source.id, known, CopyVerdict.COPY)
         is_same = before is not None and (before.seen.size, before.seen.mtime_ns) == (seen.size, seen.mtime_ns)
         since = before.since if before is not None and is_same else now
@@ -249,7 +249,7 @@ class Copies:
 
     def _is_enough(self, seen: Seen, source: Source, common: int) -> bool:
         """Whether `common` bytes prove that a file is a copy of a source that is gone, and no other with its lines."""
-        if common >= CERTAIN_BYTES or _is_rotation_of(seen, source):
+        if common >= CERTAIN_BYTES or is_rotation_of(seen, source):
             return True
         gone_ns = int(source.ended_at * 1e9) or time.time_ns()
         if not common or seen.mtime_ns > gone_ns + TICK_NS:
@@ -326,22 +326,11 @@ def _record(key: Key, judged: Judged) -> KnownCopy:
     return KnownCopy(*key, judged.seen.size, judged.seen.mtime_ns, judged.source, judged.mark)
 
 
-def _is_rotation_of(seen: Seen, source: Source) -> bool:
-    """Whether a rotation of a source would give this name: no proof, but few bytes in common are enough then."""
-    names = {os.path.basename(name) for name in source.names}
-    return any(os.path.basename(name) in names for name in originals(seen.path))
-
-
 def _same_bytes(reader: FileReader, head: bytes) -> bool:
     try:
         return os.pread(reader.descriptor, len(head), 0) == head
     except OSError:
         return False
-
-
-def originals(path: str) -> set[str]:
-    """The names that the content of a compressed file may have had: without the suffix, without count or date."""
-    return {*scanner.originals(path), path.removesuffix(decompress.suffix_of(path))}
 
 
 class CompressedFiles:

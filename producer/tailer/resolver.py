@@ -44,6 +44,7 @@ class Resolver:
     def found(self, files: Mapping[Key, Seen], excluded: Mapping[str, str]) -> None:
         """What a scan found; `excluded`: names that are not read, and the excluded names of their files."""
         self.files = files
+        self.finder.watched = files.values()
         self._logged.intersection_update(self.refused)
         self.refused = {}
         self.refresh_listing()
