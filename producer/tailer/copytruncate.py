@@ -15,16 +15,14 @@ from producer.discovery import scanner
 from producer.discovery.safe_open import Links, close_on_exit
 from producer.discovery.scanner import TICK_NS, Key, Seen, Watched
 from producer.fingerprint import CHUNK_BYTES, HEAD_BYTES, Mark, crc_of, digest, read_ends
-from producer.model import KnownCopy, Source
+from producer.model import KnownCopy, Point, Source
 from producer.tailer import decompress
 from producer.tailer.decompress import CorruptFile
 from producer.tailer.file_reader import FileReader
 from producer.tailer.file_table import FileState, FileTable, TrackedFile
-from producer.tailer.lost_file import SECOND_NS, ContentFinder, is_rotation_of, originals
+from producer.tailer.lost_file import ENOUGH_BYTES, SECOND_NS, ContentFinder, is_rotation_of, originals
 from shipper import events
 
-ENOUGH_BYTES = 1024
-"""Bytes that a file must have in common with a source to be its copy, whatever its name: banners are shorter."""
 CERTAIN_BYTES = 64 * 1024
 """In common with a source that is gone: a copy even if it was written after that, as a copy of the copy is."""
 COMPARED_PER_SCAN = 256 * 1024 * 1024
@@ -203,20 +201,14 @@ class Copies:
     ) -> Judged | None:
         """Of a file that is still there a copy is never longer than it, and has no byte of its own."""
         now = self._table.clock()
-        size = os.fstat(reader.descriptor).st_size
         if not reader.mark.agrees(reader.descriptor):  # it was truncated just now: the next check notices that
             return Judged(seen, source.id, 0, CopyVerdict.HELD, now)
-        if seen.size > size:
+        at = 0 if before is None or before.known > seen.size else before.known
+        known = self._common(descriptor, reader.descriptor, at, seen.size)
+        if known is None:
             return None
-        known = 0 if before is None or before.known > seen.size else before.known
-        while known < seen.size:
-            if self._left_bytes <= 0:
-                return Judged(seen, source.id, known, CopyVerdict.HELD, now)
-            data = os.pread(descriptor, min(CHUNK_BYTES, seen.size - known), known)
-            if not data or os.pread(reader.descriptor, len(data), known) != data:
-                return None
-            known += len(data)
-            self._left_bytes -= len(data)
+        if known < seen.size:
+            return Judged(seen, source.id, known, CopyVerdict.HELD, now)
         if is_rotation_of(seen, source):
             return Judged(seen, source.id, known, CopyVerdict.COPY)
         is_same = before is not None and (before.seen.size, before.seen.mtime_ns) == (seen.size, seen.mtime_ns)
@@ -226,21 +218,31 @@ class Copies:
             return None
         return Judged(seen, source.id, known, CopyVerdict.HELD, since)
 
+    def _common(self, descriptor: int, other: int, at: int, end: int) -> int | None:
+        """How far two open files are the same, which are the same before `at`; less than `end`: not compared so far.
+
+        None: they are not the same up to `end`.
+        """
+        while at < end and self._left_bytes > 0:
+            data = os.pread(descriptor, min(CHUNK_BYTES, end - at), at)
+            if not data or os.pread(other, len(data), at) != data:
+                return None
+            at += len(data)
+            self._left_bytes -= len(data)
+        return at
+
     def _compare_with_gone(self, seen: Seen, descriptor: int, source: Source, before: Judged | None) -> Judged | None:
         """Of a file that is gone only sums are left: at what was read of it, and at some offsets before that."""
         if before is not None and before.verdict is CopyVerdict.HELD and before.known == seen.size:
             return Judged(seen, source.id, seen.size, CopyVerdict.COPY)  # compared while both were there
-        if seen.size >= source.offset:
-            if not source.mark.agrees(descriptor):
-                return None
-            if source.offset > source.origin and crc_of(descriptor, source.origin, source.offset) != source.crc:
-                return None
-            known, common = source.offset, max(source.offset - source.origin, source.mark.head_length)
-        else:
-            points = [point for point in source.ring if source.origin < point.offset <= seen.size]
-            if points and crc_of(descriptor, source.origin, points[-1].offset) != points[-1].crc:
-                return None
-            known, common = seen.size, points[-1].offset - source.origin if points else 0
+        known, is_whole = min(seen.size, source.offset), seen.size >= source.offset
+        points = [*source.ring, Point(0, source.offset, source.crc)]
+        proof = max((each for each in points if source.origin < each.offset <= known), default=None, key=_offset)
+        if is_whole and not source.mark.agrees(descriptor):
+            return None
+        if proof and crc_of(descriptor, source.origin, proof.offset) != proof.crc:
+            return None
+        common = max(proof.offset - source.origin if proof else 0, source.mark.head_length if is_whole else 0)
         if not self._is_enough(seen, source, common):
             return None
         if known < seen.size and source.ended_at:
@@ -315,6 +317,10 @@ class Copies:
             except CorruptFile:
                 return None
         return next((source for source in sources if source.mark in found), None)
+
+
+def _offset(point: Point) -> int:
+    return point.offset
 
 
 def _remembered(copy: KnownCopy) -> Judged:

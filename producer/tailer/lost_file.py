@@ -25,6 +25,8 @@ from shipper import events
 
 SETTLED_SECONDS = 60.0
 """A compressed file that is incomplete and did not change for so long stays as it is."""
+ENOUGH_BYTES = 512
+"""Bytes that a file must have in common with a source to be its copy, whatever its name: most banners are shorter."""
 KEPT_BYTES = MAX_SEARCH_BYTES
 """Bytes before the offset: the search for the start of a line goes back so far."""
 SECOND_NS = 10**9
@@ -116,7 +118,7 @@ class ContentFinder:
         return False
 
     def _rotations(self, source: Source) -> Iterator[Seen]:
-        """The files that may have the content of a source by their names, the oldest that is not older than the source first.
+        """The files that may have the content of a source by their names, the oldest that is not older than it first.
 
         Where only the first bytes are known, an older file does not count: it may begin as this one does.
         """
@@ -136,7 +138,7 @@ class ContentFinder:
         """The same by their first bytes, whatever their names; of few bytes only where the name says it, too."""
         since = source.mtime_ns // SECOND_NS * SECOND_NS
         for seen in self._search.like(source, self._lost_at(source), self.watched):
-            is_certain = source.mark.head_length >= HEAD_BYTES or is_rotation_of(seen, source)
+            is_certain = source.mark.head_length >= ENOUGH_BYTES or is_rotation_of(seen, source)
             may_hold = self._table.following.may_hold(source.file, seen)
             if is_certain and may_hold and seen.path not in source.names and self._may_be(source, seen, since):
                 yield seen
