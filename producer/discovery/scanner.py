@@ -28,6 +28,7 @@ _ROTATED = re.compile(r"[.\-_](\d+)")  # app.log.1, app.log-20261120; not app.lo
 _DATED = re.compile(r"[.\-_]*\d[\d.\-_:T]{4,}\d(?=\.[^\d/][^/]*\Z)")  # app-20261120.log, app__2026-11-20_00-00-00.log
 
 Key = tuple[int, int]
+Version = tuple[int, int, int]
 
 
 class Seen(NamedTuple):
@@ -43,6 +44,11 @@ class Seen(NamedTuple):
     def key(self) -> Key:
         """Device and inode."""
         return self.device, self.inode
+
+    @property
+    def version(self) -> "Version":
+        """What another file with the same inode number does not have."""
+        return self.device, self.inode, self.mtime_ns
 
 
 @dataclass(frozen=True, slots=True)

@@ -269,11 +269,12 @@ class Copies:
 
     def _compressed_from(self, seen: Seen) -> str | None:
         """The source whose content `seen` holds compressed; each file is taken for one source's, the oldest first."""
-        if seen.key in self._finder.claims:
-            return self._finder.claims[seen.key]
+        if seen.version in self._finder.claims:
+            return self._finder.claims[seen.version]
         names = originals(seen.path)
         siblings = {each.key: each for name in names for each in scanner.Listing().rotations(name)}
-        claimed = {source for key, source in self._finder.claims.items() if key in siblings}
+        versions = {each.version for each in siblings.values()}
+        claimed = {source for version, source in self._finder.claims.items() if version in versions}
         likely = [
             source
             for source in list(self._table.acks.known.values())
@@ -292,7 +293,7 @@ class Copies:
         same_time = (each for each in likely if each.mtime_ns == seen.mtime_ns and each.mtime_ns % SECOND_NS)
         found = next(same_time, None) or self._holder(seen, likely)
         if found is not None:
-            self._finder.claims[seen.key] = found.id
+            self._finder.claims[seen.version] = found.id
         return found.id if found is not None else None
 
     def _is_still_in(self, sibling: Seen | None, source: Source) -> bool:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from producer.charset import MAX_SEARCH_BYTES
 from producer.discovery import scanner
 from producer.discovery.safe_open import close_on_exit
-from producer.discovery.scanner import Key, Seen
+from producer.discovery.scanner import Key, Seen, Version
 from producer.fingerprint import HEAD_BYTES
 from producer.model import Source
 from producer.tailer import decompress
@@ -38,7 +38,7 @@ class FoundContent(NamedTuple):
 
     descriptor: int
     path: str  #: the file that was found
-    key: Key  #: of that file
+    version: Version  #: of that file
     size: int
 
 
@@ -50,7 +50,7 @@ class ContentFinder:
         self._table = table
         self._directory = directory
         self._unfinished: dict[Key, tuple[int, int, float]] = {}  # size, mtime, since
-        self.claims: dict[Key, str] = {}  #: by file: the source whose content it has
+        self.claims: dict[Version, str] = {}  #: by file: the source whose content it has
         self.watched: Collection[Seen] = ()  #: what the last scan found
         self._search = CopySearch(table)
 
@@ -58,7 +58,7 @@ class ContentFinder:
         """The content of `source`; None: no file has it. Raises IncompleteFile and OSError: unknown, try again."""
         best = self._largest(source, itertools.chain(self._rotations(source), self._copies(source)))
         if best is not None:
-            self.claims[best.key] = source.id
+            self.claims[best.version] = source.id
         return best
 
     def _largest(self, source: Source, candidates: Iterable[Seen]) -> FoundContent | None:
@@ -114,7 +114,7 @@ class ContentFinder:
         """Whether a file with the suffix of compressed files has content to be read as `name`. Raises as `find`."""
         if not decompress.is_compressed_file(name, seen, self.links) or self.head_of(name, seen):
             return True
-        self.claims[seen.key] = ""  # of no source: empty, or damaged, which was logged
+        self.claims[seen.version] = ""  # of no source: empty, or damaged, which was logged
         return False
 
     def _rotations(self, source: Source) -> Iterator[Seen]:
@@ -144,9 +144,9 @@ class ContentFinder:
                 yield seen
 
     def _may_be(self, source: Source, seen: Seen, since: int) -> bool:
-        own = seen.key == source.key or self.claims.get(seen.key) == source.id
+        own = seen.key == source.key or self.claims.get(seen.version) == source.id
         newer = seen.mtime_ns >= since or source.mark.tail_length > 0
-        return own or (newer and seen.key not in self.claims and not self._table.is_tracked(seen))
+        return own or (newer and seen.version not in self.claims and not self._table.is_tracked(seen))
 
     def _lost_at(self, source: Source) -> float:
         file = self._table.get(source.id)
@@ -159,7 +159,7 @@ class ContentFinder:
                 if decompress.is_compressed(seen.path, descriptor):
                     return self._decompressed(descriptor, seen, source)
                 if source.mark.agrees(descriptor):
-                    found = FoundContent(descriptor, seen.path, seen.key, os.fstat(descriptor).st_size)
+                    found = FoundContent(descriptor, seen.path, seen.version, os.fstat(descriptor).st_size)
                     closing.pop_all()
                     return found
             except CorruptFile as error:
@@ -199,7 +199,7 @@ class ContentFinder:
             if not agrees:
                 return None
             os.ftruncate(target.fileno(), position)
-            return FoundContent(os.dup(target.fileno()), seen.path, seen.key, position)
+            return FoundContent(os.dup(target.fileno()), seen.path, seen.version, position)
 
     def _may_go_on(self, seen: Seen) -> bool:
         """Whether an incomplete file changed within the last minute."""

@@ -122,7 +122,7 @@ class Resolver:
             return None
         mark, real = Mark.of(0, head, b""), resolved_path(file.name, seen.path)
         source = replace(new_source(file.name, stat, origin=0, mark=mark, real=real), size=len(head))
-        self.finder.claims[seen.key] = source.id
+        self.finder.claims[seen.version] = source.id
         self._table.identify(file, source)
         return source
 
@@ -163,7 +163,7 @@ class Resolver:
                 continue
             if not is_durable:
                 if file.reader is None:
-                    self.finder.claims.pop(source.key, None)
+                    self.finder.claims.pop((*source.key, source.mtime_ns), None)
                 self._table.move(file, Event.DISMISSED)
                 continue
             self._begin_at.pop(source.key, None)
