@@ -1,6 +1,6 @@
-"""Searches copies of lost files by their first bytes, under any name: beside the file, and where files are watched.
+"""Searches copies of lost files by their first bytes, under any name: near the file, and where files are watched.
 
-Beside it are its directory, the directories in that, and those next to it, to which logrotate may move (`olddir`).
+Near it are its directory, the directories in that, and those next to it, to which logrotate may move (`olddir`).
 Each directory is listed once for all files that were lost before, and each file's head read once until it changes.
 """
 
@@ -18,7 +18,7 @@ from producer.tailer.decompress import CorruptFile, IncompleteFile
 from producer.tailer.file_table import FileTable
 
 MOST_DIRECTORIES = 64
-"""That are searched beside one file."""
+"""That are searched near one file."""
 MOST_FILES = 20_000
 """That are listed in one search."""
 SECOND_NS = 10**9
@@ -36,7 +36,7 @@ class CopySearch:
     def like(self, source: Source, lost_at: float, watched: Iterable[Seen]) -> Iterator[Seen]:
         """The files that begin as `source` does and changed since, the oldest first; `watched`: what a scan found."""
         since = source.mtime_ns // SECOND_NS * SECOND_NS
-        directories = dict.fromkeys([*_beside(source), *(os.path.dirname(seen.path) for seen in watched)])
+        directories = dict.fromkeys([*_near(source), *(os.path.dirname(seen.path) for seen in watched)])
         files = itertools.chain.from_iterable(self._files(each, lost_at) for each in directories)
         mark = source.mark
         found = {seen.key: seen for seen in itertools.islice(files, MOST_FILES) if seen.mtime_ns >= since}
@@ -78,7 +78,7 @@ class CopySearch:
             return os.pread(descriptor, HEAD_BYTES, 0)
 
 
-def _beside(source: Source) -> Iterator[str]:
+def _near(source: Source) -> Iterator[str]:
     for name in source.names:
         directory = os.path.dirname(name)
         yield directory

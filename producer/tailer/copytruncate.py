@@ -33,7 +33,7 @@ HEADS_PER_SCAN = 4096
 
 
 class CopyVerdict(enum.Enum):
-    """What the first bytes of a file say. `docs/reference/producer.md` has the table."""
+    """What the first bytes of a file mean. `docs/reference/producer.md` has the table."""
 
     OWN = "own"  #: a file with lines of its own
     HELD = "held"  #: begins as a file that is still there: a copy, if that is truncated soon
@@ -127,7 +127,7 @@ class Copies:
     # -- a plain file -------------------------------------------------------------------------------------------
 
     def _judge(self, seen: Seen, before: Judged | None) -> Judged | None:
-        """The verdict over a plain file; None: nothing that is known says anything about it. OWN: from a later byte."""
+        """The verdict over a plain file; None: no source begins like it. OWN: from a later byte."""
         descriptor = self._finder.opened(seen.path, seen)
         with close_on_exit(descriptor):
             seen = seen._replace(size=os.fstat(descriptor).st_size)
@@ -165,7 +165,7 @@ class Copies:
         return reader is not None and reader.ends_as is None and _same_bytes(reader, head)
 
     def _compare(self, seen: Seen, descriptor: int, id_: str, before: Judged | None) -> Judged | None:
-        """What one source says about a file that begins like it."""
+        """What one source means for a file that begins like it."""
         source, file = self._table.acks.known[id_], self._table.get(id_)
         if seen.path in source.names or seen.key == source.key:
             return None

@@ -135,7 +135,7 @@ class ContentFinder:
                 yield seen
 
     def _copies(self, source: Source) -> Iterator[Seen]:
-        """The same by their first bytes, whatever their names; of few bytes only where the name says it, too."""
+        """The same by their first bytes, whatever their names; of few bytes only under the name of a rotation."""
         since = source.mtime_ns // SECOND_NS * SECOND_NS
         for seen in self._search.like(source, self._lost_at(source), self.watched):
             is_certain = source.mark.head_length >= ENOUGH_BYTES or is_rotation_of(seen, source)

@@ -42,7 +42,7 @@ PACKED = {
     "zst": ("compress", "compresscmd /usr/bin/zstd", "compressext .zst", "compressoptions --quiet --rm"),
     "bz2": ("compress", "compresscmd /bin/bzip2", "compressext .bz2"),
 }
-DIRECTORIES = {"beside": (), "olddir": ("olddir old", "createolddir")}
+DIRECTORIES = {"same directory": (), "olddir": ("olddir old", "createolddir")}
 GLOBS = {"only app.log": ("app.log",), "everything": ("app*", "old/*")}
 MOMENTS = ("running", "half read", "unseen", "stopped", "stopped half read", "stopped for two")
 ROUNDS = 3
@@ -158,8 +158,8 @@ UNSEEN_LOST = "each line once, but a file that was never seen is not read"
 
 
 def expected(combination: Combination) -> set[str]:
-    """What may become of the lines. What was never seen is known by its name only, and only beside the original."""
-    is_usual = combination.directory == "beside" and combination.name != "app.1.log"
+    """What may become of the lines. What was never seen is known by its name only, and only next to the original."""
+    is_usual = combination.directory == "same directory" and combination.name != "app.1.log"
     if combination.moment != "stopped for two" or combination.way == "copy":
         return {ONCE}
     if combination.glob == "everything" and combination.packed in ("plain", "gz a turn later"):
