@@ -185,6 +185,17 @@ class Source:
         return back.named_again()  # if it is still excluded, the next start notices that
 
 
+class KnownCopy(NamedTuple):
+    """A file that is a copy of a source, as it was when that was found."""
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    source: str
+    mark: Mark  #: of its bytes that are the source's; offset 0: it is compressed
+
+
 def new_source(file: str, stat: os.stat_result, *, origin: int, mark: Mark, real: str = "") -> Source:
     """A generation that is not in the checkpoint."""
     return Source(

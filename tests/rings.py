@@ -31,6 +31,7 @@ LONG = {
     "deploy/test_packaging.py::test_the_packaged_program_does_not_know_where_it_was_built": "builds a Debian package",
     "deploy/test_packaging.py::test_the_packaged_program_runs_in_its_place": "builds a Debian package",
     "partitioner/test_leaders_on_a_cluster.py": "a cluster of three servers under kills",
+    "producer/test_producer_logrotate.py::test_of_every_combination_each_line_arrives_once": "the daily run has a part",
     "spark/test_dictionary.py::test_the_example_for_pandas_shows_both_days": "installs pandas",
     "spark/test_prepare.py::test_the_first_report_after_it_uses_the_archive_and_writes_none": "`make setup` prepares",
     "spark/test_report_interrupted.py::test_sigint_while_java_writes_its_file_of_classes_leaves_no_part_of_it": "190 MB",  # noqa: E501

@@ -4,13 +4,16 @@ import asyncio
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from producer.checkpoint.store import CHECKPOINT_ERRORS, TOMBSTONE_SECONDS, Checkpoints
 from producer.discovery.scanner import LinkTargets, Seen
 from producer.fingerprint import Mark
-from producer.model import SETTLED, Piece, Place, Point, Source
+from producer.model import SETTLED, KnownCopy, Piece, Place, Point, Source
 from shipper import events
 from shipper.control import Receipt, ReceiptsReply
+
+_Row = TypeVar("_Row")
 
 
 class AckTracker:
@@ -244,16 +247,27 @@ class AckTracker:
         """Delete sources from the checkpoint; False: it cannot be written now."""
         return _is_written(self._checkpoints.forget, sources)
 
+    def load_copies(self) -> list[KnownCopy]:
+        """The files that earlier scans took for copies; none where that cannot be read: they are compared again."""
+        try:
+            return self._checkpoints.load_copies()
+        except (*CHECKPOINT_ERRORS, ValueError, TypeError):
+            return []
+
+    def save_copies(self, copies: list[KnownCopy], gone: list[tuple[int, int]]) -> bool:
+        """Save what was found of copies; False: the checkpoint cannot be written now."""
+        return _is_written(lambda found: self._checkpoints.save_copies(found, gone), copies)
+
     def change(self, source: Source) -> None:
         """Another state of a source is to be saved."""
         self._known[source.id] = source
         self._dirty.add(source.id)
 
 
-def _is_written(change: Callable[[Iterable[Source]], None], sources: Iterable[Source]) -> bool:
+def _is_written(change: Callable[[Iterable[_Row]], None], rows: Iterable[_Row]) -> bool:
     """Change the checkpoint; False: it cannot be written now, which is logged."""
     try:
-        change(sources)
+        change(rows)
     except CHECKPOINT_ERRORS as error:
         events.checkpoint_failed(error=str(error))
         return False

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from producer.fingerprint import Mark
-from producer.model import Archived, Place, Point, Source
+from producer.model import Archived, KnownCopy, Place, Point, Source
 from shipper import events
 from shipper.errors import ConfigError, Fatal, Transient
 from shipper.model import Handoff
@@ -39,7 +39,13 @@ CREATE TABLE IF NOT EXISTS standing (
 )
 """
 _SUBJECT_SCHEMA = "CREATE TABLE IF NOT EXISTS subject (one INTEGER PRIMARY KEY CHECK (one = 1), prefix TEXT NOT NULL)"
-"""Older versions ignore this table, so it needs no version of its own."""
+"""Older versions ignore this table and the next one, so they need no version of their own."""
+_COPIES_SCHEMA = """
+CREATE TABLE IF NOT EXISTS copies (
+    device TEXT NOT NULL, inode TEXT NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
+    source TEXT NOT NULL, mark TEXT NOT NULL, PRIMARY KEY (device, inode)
+) WITHOUT ROWID
+"""
 _LATER_COLUMNS = {
     "real": "TEXT NOT NULL DEFAULT ''",
     "archives": "TEXT NOT NULL DEFAULT '[]'",
@@ -153,6 +159,25 @@ class Checkpoints:
         with self._database:
             self._database.executemany("DELETE FROM sources WHERE id = ?", [(source.id,) for source in sources])
 
+    def load_copies(self) -> list[KnownCopy]:
+        """The files that are copies of sources."""
+        rows = self._database.execute("SELECT device, inode, size, mtime_ns, source, mark FROM copies")
+        return [
+            KnownCopy(int(device), int(inode), size, mtime_ns, source, Mark(*json.loads(mark)))
+            for device, inode, size, mtime_ns, source, mark in rows
+        ]
+
+    def save_copies(self, copies: Iterable[KnownCopy], gone: Iterable[tuple[int, int]]) -> None:
+        """Save `copies`, and forget those at the devices and inodes `gone`."""
+        with self._database:
+            self._database.executemany(
+                "DELETE FROM copies WHERE device = ? AND inode = ?", [(str(key[0]), str(key[1])) for key in gone]
+            )
+            self._database.executemany(
+                "INSERT OR REPLACE INTO copies VALUES (?,?,?,?,?,?)",
+                [(str(each.device), str(each.inode), *each[2:5], json.dumps(each.mark)) for each in copies],
+            )
+
     def close(self) -> None:
         """Close the file; everything saved is durable already."""
         self._database.close()
@@ -173,6 +198,7 @@ class Checkpoints:
             self._database.execute(_SCHEMA)
             self._database.execute(_PLACE_SCHEMA)
             self._database.execute(_SUBJECT_SCHEMA)
+            self._database.execute(_COPIES_SCHEMA)
             self._migrate()
             self._database.commit()
             self.load()

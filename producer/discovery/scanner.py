@@ -35,11 +35,13 @@ TICK_NS = 2_000_000_000  # the coarsest clock of a file system
 LONGEST_COUNT = 3  # digits: app.log.12 is a count and grows with age, app.log-20261120 a date and does not
 _ROTATED_NAME = re.compile(r"([.\-_]\d[\dTZ:+\-_.]*)?(\.(gz|zst|bz2|xz|lz4|Z))?")
 _ROTATED = re.compile(r"[.\-_](\d+)")  # app.log.1, app.log-20261120; not app.log.bak, which is a copy
+_DATED = re.compile(r"[.\-_]*\d[\d.\-_:T]{4,}\d(?=\.[^\d/][^/]*\Z)")  # app-20261120.log, app__2026-11-20_00-00-00.log
 
 _ANY_NAME = "\1"
 """Stands for every name in a directory: only a wildcard matches it."""
 
 Key = tuple[int, int]
+Version = tuple[int, int, int]
 
 
 class Seen(NamedTuple):
@@ -55,6 +57,11 @@ class Seen(NamedTuple):
     def key(self) -> Key:
         """Device and inode."""
         return self.device, self.inode
+
+    @property
+    def version(self) -> "Version":
+        """What another file with the same inode number does not have."""
+        return self.device, self.inode, self.mtime_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,12 +249,12 @@ class Listing:
     def rotations(self, path: str) -> list[Seen]:
         """Rotations in the directory of `path`, by their names, also compressed ones, the oldest first."""
         directory, name = os.path.split(path)
-        names = self._listed(directory).names
+        names, stem = self._listed(directory).names, os.path.splitext(name)[0]
         found = []
-        for other in itertools.islice(names, bisect.bisect_left(names, name), None):
-            if not other.startswith(name):
+        for other in itertools.islice(names, bisect.bisect_left(names, stem), None):
+            if not other.startswith(stem):
                 break
-            if _ROTATED.match(other, len(name)) and (seen := scan_file(os.path.join(directory, other))) is not None:
+            if is_sibling(other, name) and (seen := scan_file(os.path.join(directory, other))) is not None:
                 found.append(seen)
         return sorted(found, key=lambda seen: age(seen, path))
 
@@ -306,13 +313,24 @@ def age(seen: Seen, original: str) -> tuple[int, int, str]:
 
 def is_sibling(path: str, original: str) -> bool:
     """Whether a rotation of `original` would give the name `path`."""
-    return path.startswith(original) and _ROTATED.match(path, len(original)) is not None
+    if path.startswith(original):
+        return _ROTATED.match(path, len(original)) is not None
+    return path.startswith(os.path.splitext(original)[0]) and original in _without_date(path)
 
 
 def originals(path: str) -> list[str]:
     """The names that `path` may have had before a rotation gave it a number or a date."""
     directory, name = os.path.split(path)
-    return [os.path.join(directory, name[: found.start()]) for found in _ROTATED.finditer(name, 1)]
+    rotated = [os.path.join(directory, name[: found.start()]) for found in _ROTATED.finditer(name, 1)]
+    return [*rotated, *_without_date(path)]
+
+
+def _without_date(path: str) -> list[str]:
+    """The names that `path` may have had before a rotation put a date in front of its extension."""
+    start, suffix = path.rfind("/") + 1, os.path.splitext(path)[1]
+    plain = path.removesuffix(suffix) if suffix in COMPRESSED else path
+    found = _DATED.search(plain, start + 1)
+    return [plain[: found.start()] + plain[found.end() :]] if found else []
 
 
 def is_at(path: str, key: tuple[int, int]) -> bool:

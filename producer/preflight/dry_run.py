@@ -23,8 +23,8 @@ from producer.inputs.spool import LOG
 from producer.inputs.syslog import parse
 from producer.model import Piece
 from producer.options import Following
-from producer.tailer.copytruncate import originals
 from producer.tailer.decompress import is_compressed_file
+from producer.tailer.lost_file import originals
 from producer.tailer.tailer import Tailer, new_tailer
 from shipper.errors import ConfigError, Fatal
 from shipper.model import End

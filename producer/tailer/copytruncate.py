@@ -5,21 +5,50 @@ Compressed files that a glob finds: read as rotations of a file that is followed
 A path that is named without a glob is shipped as it is.
 """
 
+import enum
 import os
-from collections.abc import Collection, Iterator, Mapping
+import time
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 from producer.discovery import scanner
 from producer.discovery.safe_open import Links, close_on_exit
-from producer.discovery.scanner import Key, Seen, Watched
-from producer.fingerprint import Mark, crc_of
-from producer.model import Source
+from producer.discovery.scanner import TICK_NS, Key, Seen, Watched
+from producer.fingerprint import CHUNK_BYTES, HEAD_BYTES, Mark, crc_of, digest, read_ends
+from producer.model import KnownCopy, Point, Source
 from producer.tailer import decompress
 from producer.tailer.decompress import CorruptFile
-from producer.tailer.file_table import FileTable
-from producer.tailer.lost_file import SECOND_NS, ContentFinder
+from producer.tailer.file_reader import FileReader
+from producer.tailer.file_table import FileState, FileTable, TrackedFile
+from producer.tailer.lost_file import ENOUGH_BYTES, SECOND_NS, ContentFinder, is_rotation_of, originals
 from shipper import events
 
-COMPARED_BYTES = 4096
+CERTAIN_BYTES = 64 * 1024
+"""In common with a source that is gone: a copy even if it was written after that, as a copy of the copy is."""
+COMPARED_PER_SCAN = 256 * 1024 * 1024
+"""Bytes; a larger copy is compared in several scans, and waits meanwhile."""
+
+HEADS_PER_SCAN = 4096
+"""Files whose first bytes are compared with those of new files that are shorter than what is known of them."""
+
+
+class CopyVerdict(enum.Enum):
+    """What the first bytes of a file mean. `docs/reference/producer.md` has the table."""
+
+    OWN = "own"  #: a file with lines of its own
+    HELD = "held"  #: begins as a file that is still there: a copy, if that is truncated soon
+    COPY = "copy"  #: every byte of it is read from its original, or was
+
+
+class Judged(NamedTuple):
+    """A file that is not read, or not from its first byte, because of a source."""
+
+    seen: Seen
+    source: str
+    known: int  #: so many of its first bytes are the source's
+    verdict: CopyVerdict
+    since: float = 0.0  #: monotonic; HELD: of its last change
+    mark: Mark = Mark()  #: COPY: of the `known` bytes
 
 
 class Copies:
@@ -28,98 +57,224 @@ class Copies:
     def __init__(self, table: FileTable, finder: ContentFinder) -> None:
         self._table = table
         self._finder = finder
-        self._found: dict[Key, tuple[Seen, str]] = {}
+        self._judged: dict[Key, Judged] = {
+            (copy.device, copy.inode): _remembered(copy) for copy in table.acks.load_copies()
+        }
+        self._saved = dict(self._judged)
+        self._by_head: dict[tuple[int, str], list[str]] | None = None
+        self._left_bytes, self._left_heads = COMPARED_PER_SCAN, HEADS_PER_SCAN
+        self.begins_at: dict[Key, int] = {}  #: where files begin whose first bytes are a source's
 
     @property
     def sources(self) -> set[str]:
         """The sources whose copies the last scans found."""
-        return {source for _, source in self._found.values()}
+        return {each.source for each in self._judged.values()}
+
+    @property
+    def waits(self) -> bool:
+        """Whether the next scan must come soon: a file is held, or not compared to its end."""
+        return any(each.verdict is CopyVerdict.HELD for each in self._judged.values())
+
+    def scan_begins(self) -> None:
+        """What changed since the last scan is known now."""
+        self._by_head, self._left_bytes, self._left_heads = None, COMPARED_PER_SCAN, HEADS_PER_SCAN
 
     def forget(self, keys: Collection[Key]) -> None:
         """Only the files `keys` are still there: an inode number may come back with another file."""
-        self._found = {key: found for key, found in self._found.items() if key in keys}
+        self._by_head = None
+        self._judged = {key: found for key, found in self._judged.items() if key in keys}
+        self.begins_at = {key: at for key, at in self.begins_at.items() if key in keys}
+        copies = {key: each for key, each in self._judged.items() if each.verdict is CopyVerdict.COPY}
+        changed = [_record(key, each) for key, each in copies.items() if self._saved.get(key) != each]
+        gone = [key for key in self._saved if key not in copies]
+        if (changed or gone) and self._table.acks.save_copies(changed, gone):
+            self._saved = copies
 
     def is_copy(self, seen: Seen) -> bool:
-        """Whether the content of `seen` is known under another name. Raises OSError, IncompleteFile: unknown.
+        """Whether `seen` is not to be read as a file of its own now. Raises OSError, IncompleteFile: unknown.
 
         One that changed since is judged again: what is shorter than its original may turn out to be something else.
         """
-        before, _ = self._found.get(seen.key, (None, ""))
-        if before is not None and (before.size, before.mtime_ns) == (seen.size, seen.mtime_ns):
+        before = self._judged.get(seen.key)
+        if before is not None and self._stands(before, seen):
+            self._judged[seen.key] = before._replace(seen=seen)
             return True
-        is_compressed = decompress.is_compressed_file(seen.path, seen, self._finder.links)
-        found = self._compressed_from(seen) if is_compressed else self._copied_from(seen)
-        self._found.pop(seen.key, None)
-        if found is not None:
-            self._found[seen.key] = (seen, found)
-        return found is not None
+        self._judged.pop(seen.key, None)
+        self.begins_at.pop(seen.key, None)
+        if decompress.is_compressed_file(seen.path, seen, self._finder.links):
+            found = self._compressed_from(seen)
+            judged = None if found is None else Judged(seen, found, seen.size, CopyVerdict.COPY)
+        else:
+            judged = self._judge(seen, before)
+        if judged is None:
+            return False
+        if judged.verdict is CopyVerdict.OWN:  # it goes on after what is known
+            self.begins_at[seen.key] = judged.known
+            return False
+        self._judged[seen.key] = judged
+        return True
+
+    def _stands(self, before: Judged, seen: Seen) -> bool:
+        """Whether what was found of a file that did not change since is still all that can be found."""
+        if before.verdict is not CopyVerdict.COPY or (before.seen.size, before.seen.mtime_ns) != (
+            seen.size,
+            seen.mtime_ns,
+        ):
+            return False
+        source = self._table.acks.known.get(before.source)
+        return before.known >= seen.size or (source is not None and not source.ended_at)  # it may read the rest here
 
     # -- a plain file -------------------------------------------------------------------------------------------
 
-    def _copied_from(self, seen: Seen) -> str | None:
-        """The source whose content `seen` has, if it has the name of a rotation and was not renamed from there.
-
-        The original still has its name, or was truncated there, or is gone: so this file is a copy.
-        """
-        marks = [mark for name in scanner.originals(seen.path) for mark in self._marks(name)]
-        if not marks:
-            return None
+    def _judge(self, seen: Seen, before: Judged | None) -> Judged | None:
+        """The verdict over a plain file; None: no source begins like it. OWN: from a later byte."""
         descriptor = self._finder.opened(seen.path, seen)
         with close_on_exit(descriptor):
-            return next((source.id for source, mark in marks if self._holds(descriptor, source, mark)), None)
+            seen = seen._replace(size=os.fstat(descriptor).st_size)
+            if not seen.size:
+                return None
+            head = os.pread(descriptor, HEAD_BYTES, 0)
+            found = [judged for id_ in self._likely(head) if (judged := self._compare(seen, descriptor, id_, before))]
+            if before is not None and before.verdict is CopyVerdict.COPY and before.mark.agrees(descriptor):
+                found.append(before._replace(verdict=CopyVerdict.OWN))
+            best = max(found, key=lambda each: (each.verdict is not CopyVerdict.OWN, each.known), default=None)
+            if best is None or best.verdict is not CopyVerdict.COPY:
+                return best
+            return best._replace(mark=Mark.of(best.known, *read_ends(descriptor, best.known)))
 
-    def _marks(self, name: str) -> Iterator[tuple[Source, Mark]]:
-        is_in_place = self._is_in_place(name)
-        for source in list(self._table.acks.known.values()):
-            if name in source.names and (is_in_place or not source.inode):
+    def _likely(self, head: bytes) -> list[str]:
+        """The sources that begin like a file with these first bytes."""
+        if self._by_head is None:
+            self._by_head = {}
+            for source in list(self._table.acks.known.values()):
                 reader = self._table.reader(source.id)
                 for mark in {source.mark, source.mark if reader is None else reader.mark}:
                     if mark.head_length:
-                        yield source, mark
+                        self._by_head.setdefault((mark.head_length, mark.head_hash), []).append(source.id)
+        lengths = {length for length, _ in self._by_head}
+        keys = [(length, digest(head[:length])) for length in lengths if length <= len(head)]
+        short = [key for key in self._by_head if key[0] > len(head)]
+        found = [id_ for key in keys for id_ in self._by_head.get(key, ())]
+        # of a copy that is being made, or was made when its original had few bytes, only these can be compared
+        longer = [id_ for key in short for id_ in self._by_head[key]][: self._left_heads]
+        self._left_heads -= len(longer)
+        return list(dict.fromkeys([*found, *(id_ for id_ in longer if self._begins_like(id_, head))]))
 
-    def _holds(self, descriptor: int, source: Source, mark: Mark) -> bool:
-        """Whether an open file begins like the marked one, and goes on like it as far as it goes.
+    def _begins_like(self, id_: str, head: bytes) -> bool:
+        reader = self._table.reader(id_)
+        return reader is not None and reader.ends_as is None and _same_bytes(reader, head)
 
-        A copy that is still being made is shorter than what it is a copy of; so is one of a file that grew meanwhile.
+    def _compare(self, seen: Seen, descriptor: int, id_: str, before: Judged | None) -> Judged | None:
+        """What one source means for a file that begins like it."""
+        source, file = self._table.acks.known[id_], self._table.get(id_)
+        if seen.path in source.names or seen.key == source.key:
+            return None
+        if before is not None and before.source != id_:
+            before = None
+        is_former = bool(source.ended_at) and not source.excluded and is_rotation_of(seen, source)
+        if is_former or self._is_gone(source, file):
+            return self._compare_with_gone(seen, descriptor, self._as_read(source, file), before)
+        reader = None if file is None or not file.is_reading else file.reader
+        if reader is None or reader.ends_as is not None or not self._is_in_place(source, reader):
+            return None
+        return self._compare_with_living(seen, descriptor, source, reader, before)
+
+    @staticmethod
+    def _is_gone(source: Source, file: TrackedFile | None) -> bool:
+        """Whether the file of a source was truncated or deleted since."""
+        if source.ended_at:
+            return not source.inode and not source.excluded
+        return file is not None and (
+            file.state is FileState.LOST
+            or (file.state is FileState.ENDING and file.key is None)
+            or (file.reader is not None and file.reader.ends_as is not None)
+        )
+
+    @staticmethod
+    def _as_read(source: Source, file: TrackedFile | None) -> Source:
+        if file is not None and file.reader is not None:
+            return file.reader.as_read(source)
+        return source if file is None or file.source is None or source.ended_at else file.source
+
+    def _compare_with_living(
+        self, seen: Seen, descriptor: int, source: Source, reader: FileReader, before: Judged | None
+    ) -> Judged | None:
+        """Of a file that is still there a copy is never longer than it, and has no byte of its own."""
+        now = self._table.clock()
+        if not reader.mark.agrees(reader.descriptor):  # it was truncated just now: the next check notices that
+            return Judged(seen, source.id, 0, CopyVerdict.HELD, now)
+        at = 0 if before is None or before.known > seen.size else before.known
+        known = self._common(descriptor, reader.descriptor, at, seen.size)
+        if known is None:
+            return None
+        if known < seen.size:
+            return Judged(seen, source.id, known, CopyVerdict.HELD, now)
+        if is_rotation_of(seen, source):
+            return Judged(seen, source.id, known, CopyVerdict.COPY)
+        is_same = before is not None and (before.seen.size, before.seen.mtime_ns) == (seen.size, seen.mtime_ns)
+        since = before.since if before is not None and is_same else now
+        following = self._table.following
+        if following.once or now - since > following.rotate_wait:
+            return None
+        return Judged(seen, source.id, known, CopyVerdict.HELD, since)
+
+    def _common(self, descriptor: int, other: int, at: int, end: int) -> int | None:
+        """How far two open files are the same, which are the same before `at`; less than `end`: not compared so far.
+
+        None: they are not the same up to `end`.
         """
-        size = os.fstat(descriptor).st_size
-        if size >= mark.offset:
-            return mark.agrees(descriptor)
-        return mark.is_head_of(os.pread(descriptor, mark.head_length, 0)) and self._goes_on(descriptor, size, source)
+        while at < end and self._left_bytes > 0:
+            data = os.pread(descriptor, min(CHUNK_BYTES, end - at), at)
+            if not data or os.pread(other, len(data), at) != data:
+                return None
+            at += len(data)
+            self._left_bytes -= len(data)
+        return at
 
-    def _goes_on(self, descriptor: int, size: int, source: Source) -> bool:
-        """Whether the first `size` bytes are the source's, as far as anything is left to compare them with."""
-        reader = self._table.reader(source.id)
-        if reader is not None and reader.ends_as is None:
-            at = max(0, size - COMPARED_BYTES)
-            return os.pread(descriptor, size - at, at) == os.pread(reader.descriptor, size - at, at)
-        points = [point for point in source.ring if source.origin < point.offset <= size]
-        return not points or crc_of(descriptor, source.origin, points[-1].offset) == points[-1].crc
+    def _compare_with_gone(self, seen: Seen, descriptor: int, source: Source, before: Judged | None) -> Judged | None:
+        """Of a file that is gone only sums are left: at what was read of it, and at some offsets before that."""
+        if before is not None and before.verdict is CopyVerdict.HELD and before.known == seen.size:
+            return Judged(seen, source.id, seen.size, CopyVerdict.COPY)  # compared while both were there
+        known, is_whole = min(seen.size, source.offset), seen.size >= source.offset
+        points = [*source.ring, Point(0, source.offset, source.crc)]
+        proof = max((each for each in points if source.origin < each.offset <= known), default=None, key=_offset)
+        if is_whole and not source.mark.agrees(descriptor):
+            return None
+        if proof and crc_of(descriptor, source.origin, proof.offset) != proof.crc:
+            return None
+        common = max(proof.offset - source.origin if proof else 0, source.mark.head_length if is_whole else 0)
+        if not self._is_enough(seen, source, common):
+            return None
+        if known < seen.size and source.ended_at:
+            return Judged(seen, source.id, known, CopyVerdict.OWN) if known else None
+        return Judged(seen, source.id, known, CopyVerdict.COPY)
 
-    def _is_in_place(self, name: str) -> bool:
-        """Whether the file that is followed under `name`, or was until its truncation, is still there."""
-        try:
-            found = os.stat(name)
-        except OSError:
-            return False
-        key = (found.st_dev, found.st_ino)
-        if key in self._table.truncated:
+    def _is_enough(self, seen: Seen, source: Source, common: int) -> bool:
+        """Whether `common` bytes prove that a file is a copy of a source that is gone, and no other with its lines."""
+        if common >= CERTAIN_BYTES or is_rotation_of(seen, source):
             return True
-        file = self._table.at(key)
-        if file is None or not file.is_reading:
+        gone_ns = int(source.ended_at * 1e9) or time.time_ns()
+        if not common or seen.mtime_ns > gone_ns + TICK_NS:
             return False
-        source = self._table.acks.known.get(file.id)
-        return file.name == name or (source is not None and name in source.names)
+        is_same_time = seen.mtime_ns == source.mtime_ns and bool(seen.mtime_ns % SECOND_NS)
+        is_witnessed = source.id in self._table.witnessed and seen.mtime_ns >= source.mtime_ns // SECOND_NS * SECOND_NS
+        return common >= ENOUGH_BYTES or is_same_time or is_witnessed
+
+    @staticmethod
+    def _is_in_place(source: Source, reader: FileReader) -> bool:
+        """Whether the file that is followed still has one of the names of its source."""
+        return any(scanner.size_at(name, reader.key) for name in source.names)
 
     # -- a compressed one ---------------------------------------------------------------------------------------
 
     def _compressed_from(self, seen: Seen) -> str | None:
         """The source whose content `seen` holds compressed; each file is taken for one source's, the oldest first."""
-        if seen.key in self._finder.claims:
-            return self._finder.claims[seen.key]
+        if seen.version in self._finder.claims:
+            return self._finder.claims[seen.version]
         names = originals(seen.path)
         siblings = {each.key: each for name in names for each in scanner.Listing().rotations(name)}
-        claimed = {source for key, source in self._finder.claims.items() if key in siblings}
+        versions = {each.version for each in siblings.values()}
+        claimed = {source for version, source in self._finder.claims.items() if version in versions}
         likely = [
             source
             for source in list(self._table.acks.known.values())
@@ -138,7 +293,7 @@ class Copies:
         same_time = (each for each in likely if each.mtime_ns == seen.mtime_ns and each.mtime_ns % SECOND_NS)
         found = next(same_time, None) or self._holder(seen, likely)
         if found is not None:
-            self._finder.claims[seen.key] = found.id
+            self._finder.claims[seen.version] = found.id
         return found.id if found is not None else None
 
     def _is_still_in(self, sibling: Seen | None, source: Source) -> bool:
@@ -165,9 +320,24 @@ class Copies:
         return next((source for source in sources if source.mark in found), None)
 
 
-def originals(path: str) -> set[str]:
-    """The names that the content of a compressed file may have had: without the suffix, without count or date."""
-    return {*scanner.originals(path), path.removesuffix(decompress.suffix_of(path))}
+def _offset(point: Point) -> int:
+    return point.offset
+
+
+def _remembered(copy: KnownCopy) -> Judged:
+    seen = Seen("", copy.device, copy.inode, copy.size, copy.mtime_ns)
+    return Judged(seen, copy.source, copy.mark.offset or copy.size, CopyVerdict.COPY, mark=copy.mark)
+
+
+def _record(key: Key, judged: Judged) -> KnownCopy:
+    return KnownCopy(*key, judged.seen.size, judged.seen.mtime_ns, judged.source, judged.mark)
+
+
+def _same_bytes(reader: FileReader, head: bytes) -> bool:
+    try:
+        return os.pread(reader.descriptor, len(head), 0) == head
+    except OSError:
+        return False
 
 
 class CompressedFiles:

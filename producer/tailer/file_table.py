@@ -177,6 +177,7 @@ class FileTable:
         self._next_generation = itertools.count(1)
         self.unfinished: dict[str, bytes] = {}  #: by name: the line that its last generation did not end
         self.truncated: set[Key] = set()  #: inodes that began anew in place
+        self.witnessed: set[str] = set()  #: sources that were truncated while this process followed them
 
     # -- lookup ---------------------------------------------------------------------------------------------------
 
@@ -284,6 +285,7 @@ class FileTable:
         if why is End.TRUNCATED and reader.ends_as is None:
             self.free_inode(file)
         self.keep_unfinished_line(file.name, reader)
+            self.witnessed.add(file.id)
         self.mark_lost(file, reader.as_read(self.acks.known[file.id]), reader.ends_as or why)
 
     def lose_source(self, source: Source, why: End) -> None:
@@ -362,6 +364,7 @@ class FileTable:
             self._leave_generations(file)
         if after is FileState.FORGOTTEN:
             self.set_key(file, None)
+            self.witnessed.discard(file.id)
             del self._by_id[file.id]
         else:
             self._by_state[after][file.id] = file

@@ -3,28 +3,34 @@
 The first bytes of a candidate and the bytes before the offset must agree with the source's mark, as at a resume.
 """
 
+import itertools
 import os
+import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from producer.charset import MAX_SEARCH_BYTES
 from producer.discovery import scanner
 from producer.discovery.safe_open import close_on_exit
-from producer.discovery.scanner import Key, Seen
+from producer.discovery.scanner import Key, Seen, Version
 from producer.fingerprint import HEAD_BYTES
 from producer.model import Source
 from producer.tailer import decompress
+from producer.tailer.copy_search import CopySearch
 from producer.tailer.decompress import CorruptFile, IncompleteFile
 from producer.tailer.file_table import FileTable
 from shipper import events
 
 SETTLED_SECONDS = 60.0
 """A compressed file that is incomplete and did not change for so long stays as it is."""
+ENOUGH_BYTES = 512
+"""Bytes that a file must have in common with a source to be its copy, whatever its name: most banners are shorter."""
 KEPT_BYTES = MAX_SEARCH_BYTES
 """Bytes before the offset: the search for the start of a line goes back so far."""
 SECOND_NS = 10**9
+_COUNTED = re.compile(r"\.\d{1,3}\.(?=[^/]+\Z)")  # app.1.log, as logrotate names it with `extension .log`
 
 
 class FoundContent(NamedTuple):
@@ -32,7 +38,7 @@ class FoundContent(NamedTuple):
 
     descriptor: int
     path: str  #: the file that was found
-    key: Key  #: of that file
+    version: Version  #: of that file
     size: int
 
 
@@ -44,13 +50,21 @@ class ContentFinder:
         self._table = table
         self._directory = directory
         self._unfinished: dict[Key, tuple[int, int, float]] = {}  # size, mtime, since
-        self.claims: dict[Key, str] = {}  #: by file: the source whose content it has
+        self.claims: dict[Version, str] = {}  #: by file: the source whose content it has
+        self.watched: Collection[Seen] = ()  #: what the last scan found
+        self._search = CopySearch(table)
 
     def find(self, source: Source) -> FoundContent | None:
         """The content of `source`; None: no file has it. Raises IncompleteFile and OSError: unknown, try again."""
+        best = self._largest(source, itertools.chain(self._rotations(source), self._copies(source)))
+        if best is not None:
+            self.claims[best.version] = source.id
+        return best
+
+    def _largest(self, source: Source, candidates: Iterable[Seen]) -> FoundContent | None:
         best: FoundContent | None = None
         unknown: Exception | None = None
-        for seen in self._candidates(source):
+        for seen in candidates:
             try:
                 found = self._content_in(seen, source)
             except (IncompleteFile, OSError) as error:
@@ -68,20 +82,20 @@ class ContentFinder:
             if best is not None:
                 os.close(best.descriptor)
             raise unknown
-        if best is not None:
-            self.claims[best.key] = source.id
         return best
 
     def has_content(self, source: Source) -> bool:
-        """Whether a file has the content of `source`. Raises as `find`."""
-        found = self.find(source)
+        """Whether a rotation has the content of `source`, by its name. Raises as `find`."""
+        found = self._largest(source, self._rotations(source))
         if found is not None:
             os.close(found.descriptor)
         return found is not None
 
     def has_candidates(self, source: Source) -> bool:
         """Whether any file may have the content of a source. Raises OSError: unknown."""
-        return bool(source.mark.head_length) and any(True for _ in self._candidates(source))
+        return bool(source.mark.head_length) and any(
+            True for _ in itertools.chain(self._rotations(source), self._copies(source))
+        )
 
     def head_of(self, name: str, seen: Seen) -> bytes | None:
         """The first bytes of a compressed file's content, read as `name`; None: damaged. Raises as `find`."""
@@ -100,11 +114,11 @@ class ContentFinder:
         """Whether a file with the suffix of compressed files has content to be read as `name`. Raises as `find`."""
         if not decompress.is_compressed_file(name, seen, self.links) or self.head_of(name, seen):
             return True
-        self.claims[seen.key] = ""  # of no source: empty, or damaged, which was logged
+        self.claims[seen.version] = ""  # of no source: empty, or damaged, which was logged
         return False
 
-    def _candidates(self, source: Source) -> Iterator[Seen]:
-        """The files that may have the content of a source, the oldest that is not older than the source first.
+    def _rotations(self, source: Source) -> Iterator[Seen]:
+        """The files that may have the content of a source by their names, the oldest that is not older than it first.
 
         Where only the first bytes are known, an older file does not count: it may begin as this one does.
         """
@@ -117,10 +131,26 @@ class ContentFinder:
                     if seen is not None and self._table.following.may_hold(source.file, seen):
                         found[seen.key] = (seen.mtime_ns < since, scanner.age(seen, base), seen)
         for _, _, seen in sorted(found.values()):
-            own = seen.key == source.key or self.claims.get(seen.key) == source.id
-            newer = seen.mtime_ns >= since or source.mark.tail_length > 0
-            if own or (newer and seen.key not in self.claims and not self._table.is_tracked(seen)):
+            if self._may_be(source, seen, since):
                 yield seen
+
+    def _copies(self, source: Source) -> Iterator[Seen]:
+        """The same by their first bytes, whatever their names; of few bytes only under the name of a rotation."""
+        since = source.mtime_ns // SECOND_NS * SECOND_NS
+        for seen in self._search.like(source, self._lost_at(source), self.watched):
+            is_certain = source.mark.head_length >= ENOUGH_BYTES or is_rotation_of(seen, source)
+            may_hold = self._table.following.may_hold(source.file, seen)
+            if is_certain and may_hold and seen.path not in source.names and self._may_be(source, seen, since):
+                yield seen
+
+    def _may_be(self, source: Source, seen: Seen, since: int) -> bool:
+        own = seen.key == source.key or self.claims.get(seen.version) == source.id
+        newer = seen.mtime_ns >= since or source.mark.tail_length > 0
+        return own or (newer and seen.version not in self.claims and not self._table.is_tracked(seen))
+
+    def _lost_at(self, source: Source) -> float:
+        file = self._table.get(source.id)
+        return self._table.clock() if file is None or file.failing_since is None else file.failing_since
 
     def _content_in(self, seen: Seen, source: Source) -> FoundContent | None:
         descriptor = self.opened(source.file, seen)
@@ -129,7 +159,7 @@ class ContentFinder:
                 if decompress.is_compressed(seen.path, descriptor):
                     return self._decompressed(descriptor, seen, source)
                 if source.mark.agrees(descriptor):
-                    found = FoundContent(descriptor, seen.path, seen.key, os.fstat(descriptor).st_size)
+                    found = FoundContent(descriptor, seen.path, seen.version, os.fstat(descriptor).st_size)
                     closing.pop_all()
                     return found
             except CorruptFile as error:
@@ -169,7 +199,7 @@ class ContentFinder:
             if not agrees:
                 return None
             os.ftruncate(target.fileno(), position)
-            return FoundContent(os.dup(target.fileno()), seen.path, seen.key, position)
+            return FoundContent(os.dup(target.fileno()), seen.path, seen.version, position)
 
     def _may_go_on(self, seen: Seen) -> bool:
         """Whether an incomplete file changed within the last minute."""
@@ -185,3 +215,16 @@ def _write(descriptor: int, data: bytes, at: int) -> None:
     while view:
         written = os.pwrite(descriptor, view, at)
         view, at = view[written:], at + written
+
+
+def is_rotation_of(seen: Seen, source: Source) -> bool:
+    """Whether a rotation of a source would give this name: no proof, but few bytes in common are enough then."""
+    names = {os.path.basename(name) for name in source.names}
+    return any(os.path.basename(name) in names for name in originals(seen.path))
+
+
+def originals(path: str) -> set[str]:
+    """The names that the content of a compressed file may have had: without the suffix, without count or date."""
+    plain = path.removesuffix(decompress.suffix_of(path))
+    counted = [plain[: found.start()] + plain[found.end() - 1 :] for found in _COUNTED.finditer(plain)]
+    return {*scanner.originals(path), plain, *counted}

@@ -38,12 +38,14 @@ class Resolver:
         self.listing = scanner.Listing()  #: of the directories, since the last scan
         self._begin_at: dict[Key, int] = {}  # where files begin that are not tracked yet, if not at their first byte
         self._is_named = scanner.name_filter(table.following.watched)
+        self.begin_after: Mapping[Key, int] = {}  #: where files begin whose first bytes are known from another one
         self.refused: dict[str, NotFollowed] = {}  #: by name: why the last scan does not read it
         self._logged: set[str] = set()  # names whose refusal was logged
 
     def found(self, files: Mapping[Key, Seen], excluded: Mapping[str, str]) -> None:
         """What a scan found; `excluded`: names that are not read, and the excluded names of their files."""
         self.files = files
+        self.finder.watched = files.values()
         self._logged.intersection_update(self.refused)
         self.refused = {}
         self.refresh_listing()
@@ -90,7 +92,7 @@ class Resolver:
                 if descriptor is not None:
                     stat = os.fstat(descriptor)
                     self._check_names(stat, seen.path)
-                    begin_at = self._begin_at.get(seen.key, 0)
+                    begin_at = max(self._begin_at.get(seen.key, 0), self.begin_after.get(seen.key, 0))
                     origin = min(begin_at, content_end(descriptor, 0, stat.st_size)) if begin_at else 0
                     mark, real = first_mark(descriptor, origin), resolved_path(name, seen.path)
                     source = new_source(name, stat, origin=origin, mark=mark, real=real)
@@ -122,7 +124,7 @@ class Resolver:
             return None
         mark, real = Mark.of(0, head, b""), resolved_path(file.name, seen.path)
         source = replace(new_source(file.name, stat, origin=0, mark=mark, real=real), size=len(head))
-        self.finder.claims[seen.key] = source.id
+        self.finder.claims[seen.version] = source.id
         self._table.identify(file, source)
         return source
 
@@ -163,7 +165,7 @@ class Resolver:
                 continue
             if not is_durable:
                 if file.reader is None:
-                    self.finder.claims.pop(source.key, None)
+                    self.finder.claims.pop((*source.key, source.mtime_ns), None)
                 self._table.move(file, Event.DISMISSED)
                 continue
             self._begin_at.pop(source.key, None)

@@ -98,6 +98,10 @@ class Rotation:
         """Whether a path is watched."""
         return self._may_match(path) and not self._table.following.watched.excludes(path)
 
+    def scan_begins(self) -> None:
+        """What is known of the files that were followed is known anew."""
+        self.copies.scan_begins()
+
     def scan_ends(self, files: Mapping[Key, Seen]) -> None:
         """What was found is what the next scan compares with."""
         self.copies.forget(files.keys())
@@ -220,7 +224,9 @@ class Rotation:
     def _is_copy(self, seen: Seen) -> bool:
         """The same. Raises IncompleteFile."""
         try:
-            return self.copies.is_copy(seen)
+            is_copy = self.copies.is_copy(seen)
+            self._resolver.begin_after = self.copies.begins_at
+            return is_copy
         except OSError:
             return False  # opening it meets the same error and logs it
 

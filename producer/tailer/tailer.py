@@ -120,6 +120,7 @@ class Tailer:
             self.resolver.begin_at_end()
         self._first_scan = False
         self._check_changed(files)
+        self.rotation.scan_begins()
         self.resolver.retry_waiting()
         self.resolver.resume_grown()
         begun = self.resolver.retry_unopened()
@@ -135,6 +136,7 @@ class Tailer:
         put_off = any(self._table.reader(source.id) is None for source in begun)
         lost = self._table.in_state(FileState.LOST)
         self.is_unsettled = put_off or bool(lost or found.unknown or self.resolver.unopened)
+        self.is_unsettled |= self.rotation.copies.waits
         self.ended_files.forget_if_due(files, self.rotation.copies.sources)
         self.retained.settle(self.acks.known)
         self.rotation.scan_ends(files)
