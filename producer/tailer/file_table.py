@@ -284,8 +284,8 @@ class FileTable:
             return
         if why is End.TRUNCATED and reader.ends_as is None:
             self.free_inode(file)
-        self.keep_unfinished_line(file.name, reader)
             self.witnessed.add(file.id)
+        self.keep_unfinished_line(file.name, reader)
         self.mark_lost(file, reader.as_read(self.acks.known[file.id]), reader.ends_as or why)
 
     def lose_source(self, source: Source, why: End) -> None:
