@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from producer.redaction.named_values import Hit, value_at
-from producer.redaction.quoting import QUOTE, LineQuotes, Open, end_of_quoted
+from producer.redaction.quoting import QUOTE, LineQuotes, Open
 from shipper.linear_regex import Linear
 
 MAX_COMMAND_BYTES = 1024
@@ -37,7 +37,9 @@ _USER_OPTIONS: tuple[tuple[str, bytes], ...] = (
     (r"smbclient|rpcclient|net|smbget|mount\.cifs|wbinfo|samba-tool", rb"(?:-U|--user|--authentication)"),
 )
 _USER = re.compile(rb"(?:(?:\\*[\"'])?[ \t]*,[ \t]*|[ \t=]*)(?P<quote>\\*[\"'])?[\w.@+\\-]{0,64}[:%](?=[^\s\"'])")
-_CHPASSWD = re.compile(rb"(?P<quote>\\*[\"'])?[\w.-]{1,32}:(?=[^\s\"'])[^\n|]*\|[^\n|]{0,32}$")
+_IDENTIFIED_BY = re.compile(
+    rb"(?i:identified(?:\s+with\s+\S{1,40})?\s+by\s+(?:(?:password|values)\s+)?)(?=\\*['\"])|IDENTIFIED\s+BY\s+"
+)
 
 
 class Commands:
@@ -93,13 +95,14 @@ def _after_user(text: bytes, user: re.Match[bytes], quotes: LineQuotes, rule: st
     """The password after `user:`; the quote may be before the user."""
     if text.startswith(b"//", user.end()):
         return
-    if mark := user["quote"]:
-        quote = QUOTE.match(mark)
-        line_end = text.find(b"\n", user.end())
-        if quote:
-            end = end_of_quoted(
-                text, user.end(), Open(len(quote[1]), quote[2]), len(text) if line_end < 0 else line_end
-            )
-            yield Hit(user.end(), end, rule)
+    quote = QUOTE.match(user["quote"] or b"")
+    yield from value_at(text, quotes, user.end(), rule, Open(len(quote[1]), quote[2]) if quote else None)
+
+
+def sql_passwords(text: bytes, rule: str) -> Iterator[Hit]:
+    """What follows IDENTIFIED BY."""
+    if b"DENTIFIED" not in text and b"dentified" not in text:
         return
-    yield from value_at(text, quotes, user.end(), rule)
+    quotes = LineQuotes(text)
+    for found in _IDENTIFIED_BY.finditer(text):
+        yield from value_at(text, quotes, found.end(), rule)

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 
 from producer.redaction.cards import cards, mails
-from producer.redaction.commands import Commands
+from producer.redaction.commands import Commands, sql_passwords
 from producer.redaction.named_values import Hit, NamedValues
 from producer.redaction.private_keys import BEGIN, private_keys
 from producer.redaction.rules import Rule, built_in
@@ -36,6 +36,7 @@ class Secrets:
         yield from self._named.find(text)
         yield from self._shapes.find(text)
         yield from self._commands.find(text)
+        yield from sql_passwords(text, "sql-identified-by")
         yield from dsn_passwords(text, "dsn-password")
 
 

@@ -55,7 +55,8 @@ _CLOSERS = {ord(")"): b"(", ord("]"): b"[", ord("}"): b"{", ord(">"): b"<"}
 _NOTHING = re.compile(
     rb"(?:null|none|nil|undefined|true|false|yes|no|on|off|n/?a|empty|unset|not[_ ]?set|\*{2,}|[xX]{4,}|-+|\.{3}"
     rb"|[\[<({](?:redacted|filtered|hidden|masked|token|removed|secret|protected|sensitive|none|empty|null|password)[^\s]{0,24}"
-    rb"|redacted|filtered|\$\{?\{?[A-Za-z_][\w. ]*\}?\}|\{\{[^}]{1,64}\}\}|%\([a-z_]+\)s|%s|<[a-z_ -]{1,24}>)",
+    rb"|redacted|filtered|\$\{?\{?[A-Za-z_][\w. ]*\}?\}|\{\{[^}]{1,64}\}\}|%\([a-z_]+\)s|%s|<[a-z_ -]{1,24}>"
+    rb"|Token\{[0-9a-f]*\}?|[a-z][\w.$]*\.[A-Z][\w$]*@[0-9a-f]{5,8})",
     re.IGNORECASE,
 )
 _PROSE_WORDS = frozenset(
@@ -109,7 +110,7 @@ class NamedValues:
         tail = r"[0-9a-z_.\x80-\xff-]*"
         after = r"(?:\\*[\"'`\]>])*(?:[ \t+]|%20)*(?:[:=(,>\\\"'`]|->|%3|%2|\[|</)"
         prose = r"[ \t]+(?:is|was|to|set to|changed to)[ \t]"
-        expression = rf"(?:{escaped}){tail}(?:{after}|{prose}|[ \t]+[a-z]*(?:value|val)\b)|--?[a-z0-9_-]*(?:{escaped}){tail}[ \t]|<[a-z0-9_:.-]*(?:{escaped}){tail}[ \t]"
+        expression = rf"(?:{escaped}){tail}(?:{after}|{prose}|[ \t]+[a-z]*(?:value|val)\b)|--?[a-z0-9_.-]*(?:{escaped}){tail}[ \t]|<[a-z0-9_:.-]*(?:{escaped}){tail}[ \t]"
         linear = Linear.of(expression.encode("latin-1"), may_be_empty=False)
         if linear is None:
             raise ValueError("the names of secrets make no expression for the linear engine")
@@ -146,7 +147,7 @@ class NamedValues:
             start, end = begin, spaced.end()
             name = text[start:end]
         known = self._names.rule_of(name)
-        if known is None or start >= end:
+        if known is None or start >= end or text.startswith(b"/etc/", max(0, start - 5)):
             return
         rule, is_plural = known
         scan = _Scan(text, quotes, start, end, rule, is_plural=is_plural, dashes=raw[:1] == b"-")
@@ -183,6 +184,13 @@ class _Scan:
             return
         yield from self._value(found)
 
+    def argument(self, begin: int, quote: Open | None) -> Iterator[tuple[int, int]]:
+        """The value at `begin`, whose `quote` may have begun earlier."""
+        if quote is None:
+            return self._value(_Found(begin, is_argument=True))
+        around = [each for each in self._open(begin) if each != quote]
+        return self._quoted(begin, quote, around, self.line_end)
+
     # -- where the value begins ---------------------------------------------------------------------------------
 
     def _begin(self) -> _Found | None:
@@ -201,7 +209,7 @@ class _Scan:
                 QUOTE.match(text, value) and text[QUOTE.match(text, value).end() :][:1] == b"-"
             )  # type: ignore[union-attr]
             return None if is_option else _Found(value, is_argument=True)
-        strong = self.rule.value is ValueKind.ANY
+        strong = self.rule.value is ValueKind.ANY and text[self.start : end].lower() not in (b"secret", b"secrets")
         if strong and not QUOTE.match(before) and (found := _BEFORE_QUOTED.match(text, end, limit)):
             return _Found(found.end())
         if self.rule.value in (ValueKind.ANY, ValueKind.WORD) and (found := _PROSE.match(text, end, limit)):
@@ -231,9 +239,7 @@ class _Scan:
                 yield from self._element(tagged.end())
                 return
             yield from self._before()
-        elif text[max(0, start - 2) : start].lstrip(b"b\\ ")[:1] in (b'"', b"'") and (
-            pair := _TUPLE.match(text, end, self.line_end)
-        ):
+        elif text[start - 1 : start] in (b'"', b"'") and (pair := _TUPLE.match(text, end, self.line_end)):
             opens = text[max(0, start - 8) : start].rstrip(b"b\"'\\ \t")[-1:]
             if opens in (b"[", b"("):
                 hits = list(
@@ -378,7 +384,10 @@ class _Scan:
         bracket, opening = self.text[place : place + 1], _CLOSERS.get(self.text[place])
         if opening is None:
             return False
-        before = self.text[max(self.line_begin, begin - 4 * MAX_CONTEXT_BYTES) : begin]
+        first = max(self.line_begin, begin - 4 * MAX_CONTEXT_BYTES)
+        if around := self._open(begin):  # brackets before the quote are closed after it
+            first = max(first, self.text.rfind(around[-1].mark, first, begin))
+        before = self.text[first:begin]
         inside = self.text[begin:place]
         return before.count(opening) + inside.count(opening) > before.count(bracket) + inside.count(bracket)
 
@@ -538,10 +547,9 @@ def _escaped(word: str) -> str:
     )
 
 
-def value_at(text: bytes, quotes: LineQuotes, begin: int, rule: str) -> Iterator[Hit]:
-    """The value that begins at `begin`, as of an argument."""
-    scan = _Scan(
-        text, quotes, begin, begin, SecretName(rule, ValueKind.ANY, may_be_glued=False), is_plural=False, dashes=True
-    )
-    for first, last in scan._value(_Found(begin, is_argument=True)):  # noqa: SLF001 - the same module
+def value_at(text: bytes, quotes: LineQuotes, begin: int, rule: str, quote: Open | None = None) -> Iterator[Hit]:
+    """The value that begins at `begin`, as of an argument; `quote`: it is within this one, which is before it."""
+    name = SecretName(rule, ValueKind.ANY, may_be_glued=False)
+    scan = _Scan(text, quotes, begin, begin, name, is_plural=False, dashes=True)
+    for first, last in scan.argument(begin, quote):
         yield Hit(first, last, rule)

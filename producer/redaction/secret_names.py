@@ -37,7 +37,7 @@ class NamedRule(NamedTuple):
     may_be_glued: bool
 
 
-_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\x00-\x7f]+|[A-Z]+")
+_PART = re.compile(r"[A-Z]+(?![a-z\u00df-\uffff])|[A-Z]?[a-z\u00df-\uffff]+|[0-9]+")
 _GLUED_BEFORE = frozenset(
     "db user root admin my smtp ldap ftp ssh http https mail imap pg redis store trust proxy auth login wifi new old cur "
     "current java access api refresh id csrf xsrf session bearer bot app client master web user mysql bind service svc "

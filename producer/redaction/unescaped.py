@@ -9,8 +9,8 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 _ESCAPE = re.compile(
-    rb"%(?:25)*(?P<percent>[2-7][0-9A-Fa-f])"
-    rb"|\\u(?P<full>[fF]{2})(?P<unicode>[0-9A-Fa-f]{2})|\\(?:u00|u\{|x)(?P<code>[2-7][0-9A-Fa-f])\}?"
+    rb"%(?:25)*(?P<percent>[2-7A-Fa-f89][0-9A-Fa-f])"
+    rb"|\\+u(?P<unicode>[0-9A-Fa-f]{4})|\\+(?:u\{|x)(?P<code>[2-7][0-9A-Fa-f])\}?"
     rb"|&(?:amp;){0,4}(?:#(?P<decimal>[0-9]{2,3})|#[xX]0{0,4}(?P<hex>[2-7][0-9A-Fa-f])"
     rb"|(?P<name>quot|apos|lt|gt|equals|colon|amp|lowbar|commat|sol|bsol|comma|semi));"
     rb"|\xef(?P<wide>\xbc[\x81-\xbf]|\xbd[\x80-\x9e])"
@@ -21,8 +21,9 @@ _NAMED = {
 }
 _MARKS = (b"%", b"\\u", b"\\x", b"&", b"\xef")
 _PRINTABLE = range(0x21, 0x7F)
-_WIDE_STEP = 0x20
+_FULL_WIDTH = range(0xFF01, 0xFF5F)
 """U+FF01 is the full-width form of U+0021."""
+_SURROGATES = range(0xD800, 0xE000)
 
 
 class Unescaped(NamedTuple):
@@ -53,10 +54,10 @@ def unescaped(data: bytes) -> Unescaped | None:
         size += len(text)
 
     for found in _ESCAPE.finditer(data):
-        character = _decoded(found)
+        character, kept = _decoded(found)
         if not character:
             continue
-        begin, end = found.span()
+        begin, end = found.start() + kept, found.end()
         if begin >= line_end:
             if at < line_end:
                 run(at, data[at:line_end])
@@ -74,16 +75,25 @@ def unescaped(data: bytes) -> Unescaped | None:
     return Unescaped(b"".join(parts), starts, places)
 
 
-def _decoded(found: re.Match[bytes]) -> bytes:
-    """The character of an escape; empty: it is none that is decoded."""
+def _decoded(found: re.Match[bytes]) -> tuple[bytes, int]:
+    """The character of an escape, and how many backslashes before it stay; empty: it is none that is decoded.
+
+    Backslashes before a quote say how deep it is quoted; before a letter they say nothing.
+    """
     kind = found.lastgroup or ""
     digits = found[kind]
     if kind == "name":
-        return _NAMED[digits]
+        return _NAMED[digits], 0
     if kind == "wide":
         code = digits[1] - 0x60 if digits[0] == 0xBC else digits[1] - 0x20  # noqa: PLR2004 - two rows of the table
-    elif kind == "unicode":
-        code = int(digits, 16) + _WIDE_STEP
     else:
         code = int(digits, 10 if kind == "decimal" else 16)
-    return bytes((code,)) if code in _PRINTABLE else b""
+    if code in _FULL_WIDTH:
+        code -= _FULL_WIDTH.start - 0x21
+    if code > 0x7F:  # noqa: PLR2004 - no ASCII
+        is_text = kind == "unicode" and code not in _SURROGATES
+        return (chr(code).encode() if is_text else bytes((code,)) if kind == "percent" else b""), 0
+    if code not in _PRINTABLE:
+        return b"", 0
+    keeps = kind in ("unicode", "code") and not chr(code).isalnum()
+    return bytes((code,)), len(found[0]) - len(found[0].lstrip(b"\\")) - 1 if keeps else 0
