@@ -77,6 +77,9 @@ def produce(
         bool,
         typer.Option("--dry-run", help="Print what would be read, from which byte, and what not and why; send nothing"),
     ] = False,
+    show_redacted: Annotated[
+        bool, typer.Option("--show-redacted", help="With --dry-run: also print the lines that --redact changes")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The same for scripts; with --dry-run")] = False,
     config: Annotated[Path | None, typer.Option(help="TOML file (SHIPPER_CONFIG)")] = None,
     log_format: Annotated[str | None, typer.Option(help="text or json")] = None,
@@ -126,6 +129,8 @@ def produce(
     if not dry_run:
         if as_json:
             raise UsageError("--json goes with --dry-run only")
+        if show_redacted:
+            raise UsageError("--show-redacted goes with --dry-run only")
         set_up_logging(style=settings.log.format, level=settings.log.level)
         return run(settings, once=once, read=read)
 
@@ -134,4 +139,4 @@ def produce(
         from producer.preflight.report import print_report  # noqa: PLC0415
 
     set_up_logging(style=settings.log.format, level="critical")  # what it does to the copy is no event
-    return print_report(report(settings, once=once), as_json=as_json)
+    return print_report(report(settings, once=once, show_redacted=show_redacted), as_json=as_json)

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from producer.preflight.dry_run import Read, Report
+from producer.preflight.redacted_lines import Redacted
 from shipper import table_printer
 from shipper.table_printer import BAD, CHANGED, SAME, fitted, print_lines, print_signed, standard_output, texts
 from shipper.units import counted, format_bytes
@@ -62,6 +63,11 @@ def print_report(report: Report, *, as_json: bool) -> None:
         shown: dict[str, Any] = report._asdict()
         shown["reads"] = [read._asdict() for read in report.reads]
         shown["skips"] = [skip._asdict() for skip in report.skips]
+        del shown["redacted"]
+        if report.redacted:
+            shown["redacted"] = report.redacted._asdict() | {
+                "lines": [each._asdict() for each in report.redacted.lines]
+            }
         sys.stdout.write(json.dumps(shown, indent=2) + "\n")
         return
     console = standard_output()
@@ -77,6 +83,20 @@ def print_report(report: Report, *, as_json: bool) -> None:
         _print_table(console, ("name", "why"), [[skip.path, skip.text] for skip in report.skips])
     for warning in report.warnings:
         print_signed(console, CHANGED, warning)
+    if report.redacted:
+        _print_redacted(console, report.redacted)
+
+
+def _print_redacted(console: Console, redacted: Redacted) -> None:
+    counts = ", ".join(f"{rule} {count}" for rule, count in sorted(redacted.rules.items())) or "no rule fired"
+    console.print(Text(f"{counted(sum(redacted.rules.values()), 'place')} would be redacted: {counts}"))
+    for each in redacted.lines:
+        console.print(Text(f"{each.path}:{each.line}: {', '.join(each.rules)}"))
+        console.print(Text(f"    {each.text}"))
+    if redacted.lines_left_out:
+        console.print(Text(f"{counted(redacted.lines_left_out, 'further line')} would be changed"))
+    for path in redacted.unread:
+        console.print(Text(f"{path}: only its first {format_bytes(redacted.bytes_read)} were read"))
 
 
 def print_validation(settings: list[tuple[str, str, str]], findings: list[Finding], *, as_json: bool) -> None:

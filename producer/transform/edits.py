@@ -6,17 +6,20 @@ blacked out (`redact`).
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
-from producer.charset import Charset
+from producer.charset import DETECTED, Charset, is_wide_text
 from producer.model import Piece
 from producer.redaction.detectors import KINDS, detector, of_pattern
 from producer.redaction.named_values import Hit
+from producer.redaction.private_keys import KeyState, leaves_open, private_keys
 from producer.transform.line_filter import Pattern, Range, joined, others
 from producer.transform.regex_process import Apart, Matcher
-from producer.transform.time_budget import DEFAULT_SECONDS, Budget
+from producer.transform.time_budget import DEFAULT_SECONDS, Budget, OverBudget
 from shipper.edit_map import MAX_MAP_BYTES, Edit
 from shipper.model import MAX_BLOCK_BYTES
 
@@ -86,6 +89,7 @@ class Text(NamedTuple):
 
     content: bytes
     edits: list[Edit]
+    redacted: Mapping[str, int] = MappingProxyType({})  #: how often each rule fired
 
 
 class Change(NamedTuple):
@@ -95,6 +99,14 @@ class Change(NamedTuple):
     end: int
     by: bytes
     rule: str = ""  #: of a redaction
+
+
+class Hidden(NamedTuple):
+    """A line that redaction changes."""
+
+    begin: int  #: in the text
+    text: bytes  #: after the redaction
+    rules: tuple[str, ...]  #: one for each place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +120,7 @@ class Edits:
     labels: tuple[tuple[str, str], ...] = ()
     most_bytes: int = MAX_BLOCK_BYTES  #: how far a piece's text may grow; at least 1.5 times what is read of UTF-16
     budget: Budget = field(default_factory=Budget, compare=False)
+    keys: KeyState = field(default_factory=KeyState, compare=False)
     matcher: Matcher | None = field(default=None, compare=False)  #: runs the patterns that may take for ever
 
     @classmethod
@@ -176,7 +189,7 @@ class Edits:
             block_bytes,
             line_a_piece=line_a_piece,
             lead_bytes=block_bytes if self.keep or self.drop else 0,
-            charset=self.charset,
+            charset=self.charset or (DETECTED if self.redact else ""),
             seam=self.seam if self.redact else None,
             budget=self.budget if self.keep or self.drop or self.redact else None,
         )
@@ -188,8 +201,21 @@ class Edits:
         self.budget.begin()
         if piece.charset is not Charset.BYTES:
             return self._converted(piece)
-        changes = self._changes(piece.data, piece.lead)
+        if self.redact and is_wide_text(piece.data):
+            raise OverBudget(
+                f"{piece.file} looks like UTF-16 or UTF-32, in which nothing is found to redact; set charset"
+            )
+        changes = self._changes(piece.data, piece.lead, self._body_of_key(piece))
         return _replaced(piece.data, self._fitting(changes, len(piece.data))) if changes else None
+
+    def _body_of_key(self, piece: Piece) -> list[Hit]:
+        """What of `piece` goes on with a private key that an earlier piece began."""
+        if not any(each.name == b"[token]" for each in self.redact):
+            return []
+        is_open = self.keys.is_open(piece.source, piece.span.start)
+        if leaves_open(piece.data, is_open=is_open):
+            self.keys.leave_open(piece.source, piece.span.end)
+        return list(private_keys(piece.data, "private-key", is_open=True)) if is_open else []
 
     def seam(self, data: bytes) -> int:
         """Where to cut an over-long line: in nothing to redact that is shorter than `CLEAR_BYTES`, if it can be.
@@ -209,12 +235,12 @@ class Edits:
 
     # -- what changes in a text ---------------------------------------------------------------------------------
 
-    def _changes(self, data: bytes, lead: bytes) -> list[Change]:
+    def _changes(self, data: bytes, lead: bytes, more: Iterable[Hit] = ()) -> list[Change]:
         """In order, apart from each other. `lead`: the first piece of the line in whose middle `data` begins."""
         out = self._left_out(data, lead) if self.keep or self.drop else []
         changes = [Change(begin, end, b"") for begin, end in out]
         if self.redact and out != [(0, len(data))]:
-            changes += self._redactions(data, out)
+            changes += self._redactions(data, out, more)
             changes.sort()
         return changes
 
@@ -233,10 +259,14 @@ class Edits:
         matches = [any(pattern.matches_line(line, 0, len(line)) for pattern in rule) for rule in (self.keep, self.drop)]
         return (matches[0] or not self.keep) and not matches[1]
 
-    def _redactions(self, data: bytes, out: list[Range]) -> list[Change]:
+    def _redactions(self, data: bytes, out: list[Range], more: Iterable[Hit] = ()) -> list[Change]:
+        found = sorted((begin, -end, b"[token]", rule) for begin, end, rule in more)
         found = sorted(
-            self.budget.checked(
-                (begin, -end, each.name, rule) for each in self.redact for begin, end, rule in each.find(data)
+            found
+            + list(
+                self.budget.checked(
+                    (begin, -end, each.name, rule) for each in self.redact for begin, end, rule in each.find(data)
+                )
             )
         )
         changes: list[Change] = []
@@ -253,6 +283,19 @@ class Edits:
         if grown <= self.most_bytes:
             return changes
         return [change._replace(by=b"*" * min(change.end - change.begin, len(change.by))) for change in changes]
+
+    def hidden_lines(self, data: bytes) -> Iterator[Hidden]:
+        """The lines of `data` that redaction changes, with the length of each secret: `[token 7]`."""
+        self.budget.begin()
+        end = 0
+        of_line: list[Change] = []
+        for change in self._redactions(data, []):
+            if change.begin >= end:
+                yield from _hidden(data, of_line)
+                of_line = []
+                end = data.find(b"\n", change.end) + 1 or len(data)
+            of_line.append(change)
+        yield from _hidden(data, of_line)
 
     # -- UTF-16 -------------------------------------------------------------------------------------------------
 
@@ -291,7 +334,7 @@ def _folded(lines: list[bytes], lengths: list[int], changes: list[Change]) -> Te
             edits.append(Edit(0, length, len(given)))
         content.append(given)
         begin = end
-    return Text(b"".join(content), edits)
+    return Text(b"".join(content), edits, fired(changes))
 
 
 def _replaced(data: bytes, changes: list[Change]) -> Text:
@@ -303,7 +346,25 @@ def _replaced(data: bytes, changes: list[Change]) -> Text:
         edits.append(Edit(begin - place, end - begin, len(by)))
         place = end
     content.append(data[place:])
-    return Text(b"".join(content), edits)
+    return Text(b"".join(content), edits, fired(changes))
+
+
+def _hidden(data: bytes, changes: list[Change]) -> Iterator[Hidden]:
+    """The line of `changes`; none, if there are none."""
+    if not changes:
+        return
+    begin = data.rfind(b"\n", 0, changes[0].begin) + 1
+    end = data.find(b"\n", changes[-1].end) + 1 or len(data)
+    shown = [
+        Change(each.begin - begin, each.end - begin, each.by[:-1] + b" %d]" % (each.end - each.begin))
+        for each in changes
+    ]
+    yield Hidden(begin, _replaced(data[begin:end], shown).content, tuple(each.rule for each in changes))
+
+
+def fired(changes: Iterable[Change]) -> Mapping[str, int]:
+    """How often each rule fired."""
+    return Counter(change.rule for change in changes if change.rule)
 
 
 def _within(place: int, ranges: list[Range]) -> bool:
