@@ -5,8 +5,7 @@ A place is the partition in which a host publishes, and the version of the parti
 
 import os
 import secrets
-from collections.abc import Callable
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple

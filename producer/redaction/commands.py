@@ -1,4 +1,4 @@
-"""Passwords among the arguments of commands whose options have no telling name: `mysql -psecret`, `curl -u bob:secret`."""
+"""Passwords among the arguments of commands whose options have no telling name: `mysql -psecret`."""
 
 import re
 from collections.abc import Iterator

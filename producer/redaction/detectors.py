@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from producer.redaction.cards import cards, mails
 from producer.redaction.commands import Commands, sql_passwords
 from producer.redaction.named_values import Hit, NamedValues
-from producer.redaction.private_keys import BEGIN, private_keys
+from producer.redaction.private_keys import private_keys
 from producer.redaction.rules import Rule, built_in
 from producer.redaction.shapes import Shapes, dsn_passwords
 from producer.redaction.unescaped import unescaped

@@ -16,6 +16,10 @@ from shipper.linear_regex import Linear
 
 MAX_CONTEXT_BYTES = 512
 """How far around a name its value may be, where they are fields of one record."""
+MAX_LIST_BYTES = 128
+"""How far around a value the next semicolon of a connection string is searched."""
+MAX_HEADER_BYTES = 8192
+"""Longest header whose end is searched."""
 MAX_TEXT_BYTES = 16 * 1024
 """Maximum length of the text of an XML element that is searched for its end."""
 
@@ -26,7 +30,8 @@ _NAME_BYTES = (
 )
 _NAME = re.compile(rb"[A-Za-z0-9_$.\x80-\xff-]*")
 _ASSIGNED = re.compile(
-    rb"(?:\[[^\]\s=]{0,24}\])?(?:\\*[\"'`])?[\])]?(?:[ \t]|\\t)*+(?:[:=]{1,3}[>~]?|-?->|%(?:25)*3[aAdD])(?:[ \t]|\+(?=[%'\"]))*"
+    rb"(?:\[[^\]\s=]{0,24}\])?(?:\\*[\"'`])?[\])]?(?:[ \t]|\\t)*+"
+    rb"(?:[:=]{1,3}[>~]?|-?->|%(?:25)*3[aAdD])(?:[ \t]|\+(?=[%'\"]))*"
 )
 _ARGUMENT = re.compile(rb"(?:\\*[\"'`])?(?:[ \t]*,[ \t]*|[ \t]+|\+(?=[%'\"]))(?=\S)")
 _BEFORE_QUOTED = re.compile(rb"(?:[ \t+]|%20){1,4}(?=\\*[\"'])|[ \t]*\([ \t]*(?=\\*[\"'])")
@@ -60,10 +65,13 @@ _NOTHING = re.compile(
     re.IGNORECASE,
 )
 _PROSE_WORDS = frozenset(
-    b"expired expires invalid expected missing required failed failure failing success successful successfully incorrect "
+    b"expired expires invalid expected missing required failed failure failing success successful incorrect "
+    b"successfully "
     b"wrong not is are was were the a an for from to of in on at by with and or authentication authenticated unknown "
-    b"denied ok okay accepted rejected valid verified bearer unexpected unable cannot could no none error refused revoked "
-    b"created deleted updated changed reset sent received generated please must should too user basic ldap pam password "
+    b"denied ok okay accepted rejected valid verified bearer unexpected unable cannot could no none error refused "
+    b"revoked "
+    b"created deleted updated changed reset sent received generated please must should too user basic ldap pam "
+    b"password "
     b"publickey token key keys enabled disabled session opened closed loading loaded using checking server client "
     b"this your new old has have will would found set unset absent present optional mismatch matches match "
     b"default string int integer object".split()
@@ -77,6 +85,8 @@ _HEADER_SCHEME = re.compile(
 _PARAMETERS = re.compile(
     rb"[\w-]+=(?:\\*\"[^\"\\\n]*\\*\"|[^\s,\"'\\]+)(?:,?[ \t]*[\w-]+=(?:\\*\"[^\"\\\n]*\\*\"|[^\s,\"'\\]+))+"
 )
+_LINE_END = re.compile(rb"\\+[nr]")
+_TEXT = re.compile(rb"[A-Za-z0-9\x80-\xff]")
 _SMALL_NUMBER_DIGITS = 3
 _PIN_DIGITS = 4
 _RANDOM_BYTES = 6
@@ -110,7 +120,9 @@ class NamedValues:
         tail = r"[0-9a-z_.\x80-\xff-]*"
         after = r"(?:\\*[\"'`\]>])*(?:[ \t+]|%20)*(?:[:=(,>\\\"'`]|->|%3|%2|\[|</)"
         prose = r"[ \t]+(?:is|was|to|set to|changed to)[ \t]"
-        expression = rf"(?:{escaped}){tail}(?:{after}|{prose}|[ \t]+[a-z]*(?:value|val)\b)|--?[a-z0-9_.-]*(?:{escaped}){tail}[ \t]|<[a-z0-9_:.-]*(?:{escaped}){tail}[ \t]"
+        name = rf"(?:{escaped}){tail}"
+        assigned = rf"{name}(?:{after}|{prose}|[ \t]+[a-z]*(?:value|val)\b)"
+        expression = rf"{assigned}|--?[a-z0-9_.-]*{name}[ \t]|<[a-z0-9_:.-]*{name}[ \t]"
         linear = Linear.of(expression.encode("latin-1"), may_be_empty=False)
         if linear is None:
             raise ValueError("the names of secrets make no expression for the linear engine")
@@ -193,21 +205,21 @@ class _Scan:
 
     # -- where the value begins ---------------------------------------------------------------------------------
 
-    def _begin(self) -> _Found | None:
+    def _begin(self) -> _Found | None:  # noqa: PLR0911 - a return for each form
         text, end, limit = self.text, self.end, self.line_end
         before = text[self.start - 1 : self.start] if self.start else b""
         if found := _ASSIGNED.match(text, end, limit):
             colon = text[end : found.end()].rstrip()[-1:] == b":" and text[found.end() - 1 : found.end()] in b" \t"
             return _Found(found.end(), is_prose=colon)
-        if self._is_tag(before) and (found := _ELEMENT.match(text, end, limit)):
+        is_tag = self._is_tag(before) or (text.startswith(b">", end) and before not in (b"/", b">"))
+        if is_tag and (found := _ELEMENT.match(text, end, limit)):
             return _Found(found.end(), is_element=True)
         if before == b">" and (found := _NEXT_ELEMENT.match(text, end)):
             return _Found(found.end(), is_element=True)
         if self.dashes and (found := _ARGUMENT.match(text, end, limit)):
             value = found.end()
-            is_option = text[value : value + 1] == b"-" or (
-                QUOTE.match(text, value) and text[QUOTE.match(text, value).end() :][:1] == b"-"
-            )  # type: ignore[union-attr]
+            quote = QUOTE.match(text, value)
+            is_option = text.startswith(b"-", quote.end() if quote else value)
             return None if is_option else _Found(value, is_argument=True)
         strong = self.rule.value is ValueKind.ANY and text[self.start : end].lower() not in (b"secret", b"secrets")
         if strong and not QUOTE.match(before) and (found := _BEFORE_QUOTED.match(text, end, limit)):
@@ -255,9 +267,7 @@ class _Scan:
         """The value that is before its name in the same record."""
         begin = max(0, self.start - MAX_CONTEXT_BYTES)
         window = self.text[begin : self.start]
-        later = None
-        for later in _ROLE_OF_VALUE.finditer(window):
-            pass
+        later = next(iter(list(_ROLE_OF_VALUE.finditer(window))[-1:]), None)
         if later and not set(window[later.end() :].partition(b",")[2]) & set(b"{}"):
             yield from self._value(_Found(begin + later.end()))
 
@@ -345,7 +355,7 @@ class _Scan:
         if not self._is_nothing(text[first:last], is_quoted=True):
             yield first, last
 
-    def _end_of_word(self, begin: int, line_end: int) -> int:
+    def _end_of_word(self, begin: int, line_end: int) -> int:  # noqa: C901, PLR0911 - a branch for each separator
         """The end of a value without quotes: a blank, or what separates it from another field."""
         text, at = self.text, begin
         around = self._open(begin)
@@ -365,11 +375,7 @@ class _Scan:
             elif byte in b",;|&":
                 sign = _AMPERSAND.match(text, place)
                 behind = sign.end() if sign else place + 1
-                if (
-                    behind >= line_end
-                    or text[behind] in b" \t\r\"'"
-                    or (_FIELD.match(text, behind, line_end) and place > begin)
-                ):
+                if behind >= line_end or text[behind] in b" \t\r\"'" or _FIELD.match(text, behind, line_end):
                     return place
                 at = behind
             elif byte in b"<":
@@ -395,14 +401,11 @@ class _Scan:
         """The end of a value that may have blanks: in a connection string, and alone on its line."""
         text = self.text
         if end >= line_end or text[end] not in b" \t":
-            return self._braced(begin, end, line_end)
+            return end
         if self._open(begin):
-            line_end = end_of_quoted(text, end, self._open(begin)[-1], line_end)
-        semicolon = text.find(b";", end, min(line_end, end + 128))
-        is_in_list = (
-            text[: self.start].rstrip(b" \t")[-1:] == b";"
-            or b";" in text[max(self.line_begin, self.start - 128) : self.start]
-        )
+            line_end = end_of_quoted(text, end, self._open(begin)[-1], min(line_end, end + MAX_CONTEXT_BYTES))
+        semicolon = text.find(b";", end, min(line_end, end + MAX_LIST_BYTES))
+        is_in_list = b";" in text[max(self.line_begin, self.start - MAX_LIST_BYTES) : self.start]
         if (
             semicolon >= 0
             and _PAIR_AFTER_SEMICOLON.match(text, semicolon, line_end)
@@ -419,9 +422,6 @@ class _Scan:
                 return end + comment if comment >= 0 else line_end - (len(rest) - len(rest.rstrip()))
         return end
 
-    def _braced(self, begin: int, end: int, line_end: int) -> int:
-        return end
-
     # -- headers of HTTP, elements of XML -----------------------------------------------------------------------
 
     def _header(self, begin: int) -> Iterator[tuple[int, int]]:
@@ -432,34 +432,41 @@ class _Scan:
             begin = wrapped.end()
         around = self._open(begin)
         quote = QUOTE.match(text, begin, line_end)
-        if quote and any(each.is_closed_by(len(quote[1]), quote[2]) for each in around):
+        if quote is None:
+            yield from self._cookie(begin, around) if self.rule.value is ValueKind.COOKIE else self._credentials(begin)
             return
-        is_quoted = quote is not None
-        if quote:
-            begin = quote.end()
-            line_end = end_of_quoted(text, begin, Open(len(quote[1]), quote[2]), line_end)
-        elif around:
-            line_end = end_of_quoted(text, begin, around[-1], line_end)
-        if not is_quoted and (lines := re.compile(rb"\\+[nr]").search(text, begin, line_end)):
-            line_end = lines.start()
-        if self.rule.value is ValueKind.COOKIE:
-            if b"=" in text[begin:line_end] or is_quoted:
-                end = line_end - (len(text[begin:line_end]) - len(text[begin:line_end].rstrip()))
-                if not is_quoted and not around and (close := self._header_end(begin, end)):
-                    end = close
-                if not self._is_nothing(text[begin:end], is_quoted=is_quoted):
-                    yield begin, end
+        if any(each.is_closed_by(len(quote[1]), quote[2]) for each in around):
             return
+        end = end_of_quoted(text, quote.end(), Open(len(quote[1]), quote[2]), line_end)
+        scheme = _HEADER_SCHEME.match(text, quote.end(), end) if self.rule.value is ValueKind.HEADER else None
+        begin = scheme.end() if scheme else quote.end()
+        if not self._is_nothing(text[begin:end], is_quoted=True):
+            yield begin, end
+
+    def _cookie(self, begin: int, around: list[Open]) -> Iterator[tuple[int, int]]:
+        """All cookies of a header without quotes, to the end of what is around it, or of the line."""
+        text = self.text
+        limit = min(self.line_end, begin + MAX_HEADER_BYTES)
+        if text.find(b"=", begin, min(limit, begin + MAX_CONTEXT_BYTES)) < 0:
+            return
+        end = end_of_quoted(text, begin, around[-1], limit) if around else limit
+        if line := _LINE_END.search(text, begin, end):
+            end = line.start()
+        if not around and (close := self._header_end(begin, end)):
+            end = close
+        end = begin + len(text[begin:end].rstrip())
+        if end > begin:
+            yield begin, end if end < begin + MAX_HEADER_BYTES else self.line_end
+
+    def _credentials(self, begin: int) -> Iterator[tuple[int, int]]:
+        """The credentials of a header without quotes, after their scheme."""
+        text, line_end = self.text, self.line_end
         scheme = _HEADER_SCHEME.match(text, begin, line_end)
         value = scheme.end() if scheme else begin
-        if is_quoted:
-            end = line_end
-        elif parameters := _PARAMETERS.match(text, value, line_end):
-            end = parameters.end()
-        else:
-            end = self._end_of_word(value, line_end)
-        is_prose = not is_quoted and scheme is None and self._is_prose(text[value:end])
-        if not is_prose and not self._is_nothing(text[value:end], is_quoted=is_quoted):
+        parameters = _PARAMETERS.match(text, value, line_end)
+        end = parameters.end() if parameters else self._end_of_word(value, line_end)
+        is_prose = scheme is None and self._is_prose(text[value:end])
+        if not is_prose and not self._is_nothing(text[value:end], is_quoted=False):
             yield value, end
 
     def _header_end(self, begin: int, end: int) -> int:
@@ -492,10 +499,7 @@ class _Scan:
             return
         if value in (b"{", b"[", b"(", b"|", b">", b"<") or (value[:1] in b"{<" and not value[1:2].isalnum()):
             return
-        if (
-            not any(byte > 0x20 and (chr(byte).isalnum() or byte >= 0x80) for byte in value)
-            and len(value) < _PIN_DIGITS
-        ):  # noqa: PLR2004
+        if not _TEXT.search(value) and len(value) < _PIN_DIGITS:
             return
         yield begin, end
 
@@ -503,7 +507,7 @@ class _Scan:
         word = value.split(None, 1)[0].rstrip(b".,;:!)").lower() if value.split() else b""
         return word in _PROSE_WORDS
 
-    def _is_nothing(self, value: bytes, *, is_quoted: bool) -> bool:
+    def _is_nothing(self, value: bytes, *, is_quoted: bool) -> bool:  # noqa: PLR0911 - a return for each kind
         if not value.strip() or _NOTHING.fullmatch(value.rstrip(b",;.")):
             return True
         kind = self.rule.value

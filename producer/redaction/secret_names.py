@@ -7,6 +7,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 MAX_NAME_BYTES = 96
+_SHORT_WORD = 5
+"""Words of so many letters count only next to known ones: `mypassword`, but not `compassed`."""
 
 
 class ValueKind(enum.Enum):
@@ -39,28 +41,225 @@ class NamedRule(NamedTuple):
 
 _PART = re.compile(r"[A-Z]+(?![a-z\u00df-\uffff])|[A-Z]?[a-z\u00df-\uffff]+|[0-9]+")
 _GLUED_BEFORE = frozenset(
-    "db user root admin my smtp ldap ftp ssh http https mail imap pg redis store trust proxy auth login wifi new old cur "
-    "current java access api refresh id csrf xsrf session bearer bot app client master web user mysql bind service svc "
-    "keystore truststore sudo host vnc rdp snmp sys system oauth sec device push x".split()
+    [
+        "db",
+        "user",
+        "root",
+        "admin",
+        "my",
+        "smtp",
+        "ldap",
+        "ftp",
+        "ssh",
+        "http",
+        "https",
+        "mail",
+        "imap",
+        "pg",
+        "redis",
+        "store",
+        "trust",
+        "proxy",
+        "auth",
+        "login",
+        "wifi",
+        "new",
+        "old",
+        "cur",
+        "current",
+        "java",
+        "access",
+        "api",
+        "refresh",
+        "id",
+        "csrf",
+        "xsrf",
+        "session",
+        "bearer",
+        "bot",
+        "app",
+        "client",
+        "master",
+        "web",
+        "user",
+        "mysql",
+        "bind",
+        "service",
+        "svc",
+        "keystore",
+        "truststore",
+        "sudo",
+        "host",
+        "vnc",
+        "rdp",
+        "snmp",
+        "sys",
+        "system",
+        "oauth",
+        "sec",
+        "device",
+        "push",
+        "x",
+    ]
 )
 _GLUED_AFTER = frozenset(
-    "s key keys hash word words value text string data new old confirm confirmation again repeat verify salt b64 base64 "
-    "code ref1 1 2 3 token tokens id enc encrypted plain file field access".split()
+    [
+        "s",
+        "key",
+        "keys",
+        "hash",
+        "word",
+        "words",
+        "value",
+        "text",
+        "string",
+        "data",
+        "new",
+        "old",
+        "confirm",
+        "confirmation",
+        "again",
+        "repeat",
+        "verify",
+        "salt",
+        "b64",
+        "base64",
+        "code",
+        "ref1",
+        "1",
+        "2",
+        "3",
+        "token",
+        "tokens",
+        "id",
+        "enc",
+        "encrypted",
+        "plain",
+        "file",
+        "field",
+        "access",
+    ]
 )
 _OTHER_MEANING = frozenset(
-    "type types expiry expires expired expire expiration exp count counts counter length len size limit ttl policy attempt "
-    "attempts status state enabled disabled required bucket rate usage used budget version age algorithm alg method "
-    "methods endpoint url uri valid invalid error errors issuer file files path paths dir name names ref index position "
-    "column per max min total at in strength quality prompt changed updated created reset rotation lifetime duration "
-    "timeout retries provider manager service class mode fail failed failure success event events format level authentication "
-    "management header prefix suffix cache store".split()
+    [
+        "type",
+        "types",
+        "expiry",
+        "expires",
+        "expired",
+        "expire",
+        "expiration",
+        "exp",
+        "count",
+        "counts",
+        "counter",
+        "length",
+        "len",
+        "size",
+        "limit",
+        "ttl",
+        "policy",
+        "attempt",
+        "attempts",
+        "status",
+        "state",
+        "enabled",
+        "disabled",
+        "required",
+        "bucket",
+        "rate",
+        "usage",
+        "used",
+        "budget",
+        "version",
+        "age",
+        "algorithm",
+        "alg",
+        "method",
+        "methods",
+        "endpoint",
+        "url",
+        "uri",
+        "valid",
+        "invalid",
+        "error",
+        "errors",
+        "issuer",
+        "file",
+        "files",
+        "path",
+        "paths",
+        "dir",
+        "name",
+        "names",
+        "ref",
+        "index",
+        "position",
+        "column",
+        "per",
+        "max",
+        "min",
+        "total",
+        "at",
+        "in",
+        "strength",
+        "quality",
+        "prompt",
+        "changed",
+        "updated",
+        "created",
+        "reset",
+        "rotation",
+        "lifetime",
+        "duration",
+        "timeout",
+        "retries",
+        "provider",
+        "manager",
+        "service",
+        "class",
+        "mode",
+        "fail",
+        "failed",
+        "failure",
+        "success",
+        "event",
+        "events",
+        "format",
+        "level",
+        "authentication",
+        "management",
+        "header",
+        "prefix",
+        "suffix",
+        "cache",
+        "store",
+    ]
 )
 """After the word: the name is of something about the secret."""
 _NUMBER_OF = frozenset(
-    "max min num no number total count avg used remaining prompt completion has is use needs public n".split()
+    [
+        "max",
+        "min",
+        "num",
+        "no",
+        "number",
+        "total",
+        "count",
+        "avg",
+        "used",
+        "remaining",
+        "prompt",
+        "completion",
+        "has",
+        "is",
+        "use",
+        "needs",
+        "public",
+        "n",
+    ]
 )
 """Before the word."""
-_PLURALS = frozenset({"tokens", "passwords", "secrets", "keys", "credentials", "pins", "signatures", "cookies"})
 
 
 class NameTable:
@@ -106,9 +305,7 @@ class NameTable:
             return found, True
         for known, found in self._glued.items():
             before, has, after = word.partition(known)
-            if has and (
-                not before or before in _GLUED_BEFORE or (found.may_be_glued and len(known) > 5 and len(before) > 1)
-            ):  # noqa: PLR2004
-                if not after or after in _GLUED_AFTER:
-                    return found, after == "s"
+            is_inner = found.may_be_glued and len(known) > _SHORT_WORD and len(before) > 1
+            if has and (not before or before in _GLUED_BEFORE or is_inner) and (not after or after in _GLUED_AFTER):
+                return found, after == "s"
         return None, False

@@ -1,6 +1,6 @@
-"""The lines of a text that hold escapes, with the escapes decoded, and the way back to the places of the text.
+r"""The lines of a text that hold escapes, with the escapes decoded, and the way back to the places of the text.
 
-`%3D`, `%253D`, `&quot;`, `&amp;quot;`, `\\u0022`, `\\x22` and full-width letters stand for one printable character of
+`%3D`, `%253D`, `&quot;`, `&amp;quot;`, `\u0022`, `\x22` and full-width letters stand for one printable character of
 ASCII each. Blanks and control characters stay escaped: they would end a value that they are part of.
 """
 
@@ -16,8 +16,19 @@ _ESCAPE = re.compile(
     rb"|\xef(?P<wide>\xbc[\x81-\xbf]|\xbd[\x80-\x9e])"
 )
 _NAMED = {
-    **{b"quot": b'"', b"apos": b"'", b"lt": b"<", b"gt": b">", b"equals": b"=", b"colon": b":", b"amp": b"&"},
-    **{b"lowbar": b"_", b"commat": b"@", b"sol": b"/", b"bsol": b"\\", b"comma": b",", b"semi": b";"},
+    b"quot": b'"',
+    b"apos": b"'",
+    b"lt": b"<",
+    b"gt": b">",
+    b"equals": b"=",
+    b"colon": b":",
+    b"amp": b"&",
+    b"lowbar": b"_",
+    b"commat": b"@",
+    b"sol": b"/",
+    b"bsol": b"\\",
+    b"comma": b",",
+    b"semi": b";",
 }
 _MARKS = (b"%", b"\\u", b"\\x", b"&", b"\xef")
 _PRINTABLE = range(0x21, 0x7F)

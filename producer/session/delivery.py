@@ -8,8 +8,7 @@ and the collector drops duplicates.
 
 import math
 import time
-from collections import deque
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 

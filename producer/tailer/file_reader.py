@@ -8,7 +8,8 @@ from collections import OrderedDict
 from collections.abc import Sized
 from dataclasses import replace
 
-from producer.charset import BOMS, PROBE_BYTES as HEAD_FOR_CHARSET_BYTES, Charset, charset_of, lead_before
+from producer.charset import BOMS, Charset, charset_of, lead_before
+from producer.charset import PROBE_BYTES as HEAD_FOR_CHARSET_BYTES
 from producer.discovery import scanner
 from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links, NotFollowed, close_on_exit
 from producer.discovery.scanner import Key, Seen
