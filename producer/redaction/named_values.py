@@ -313,9 +313,9 @@ class _Scan:
         if triple:
             begin += 2
         end = end_of_quoted(text, begin, quote, line_end)
-        value_end = end
+        value_end, escapes = end, quote.escapes
         while end < line_end and not triple:  # a shell joins 'a'\''b'; CSV doubles a quote
-            behind = end + quote.escapes + 1
+            behind = end + escapes + 1
             following = text[behind : behind + 1]
             after = QUOTE.match(text, behind, line_end)
             if after and not any(each.is_closed_by(len(after[1]), after[2]) for each in around):
@@ -333,7 +333,8 @@ class _Scan:
                     after = reopened
                 if begin == end and after[2] == quote.mark and text[after.end() : after.end() + 1] in b",}]) \t;":
                     break
-                end = value_end = end_of_quoted(text, after.end(), Open(len(after[1]), after[2]), line_end)
+                escapes = len(after[1])
+                end = value_end = end_of_quoted(text, after.end(), Open(escapes, after[2]), line_end)
             elif following.isalnum() or (following and following in b"!@#$%^*_+.~-"):
                 end = value_end = self._end_of_word(behind, line_end)
                 break

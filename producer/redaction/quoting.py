@@ -61,7 +61,7 @@ class LineQuotes:
             return []
         for found in QUOTE.finditer(self._text, self._at, place):
             self._take(len(found[1]), found[2], found.start())
-            self._at = found.end()
+        self._at = place
         return self._open
 
     def _take(self, escapes: int, mark: bytes, begin: int) -> None:
