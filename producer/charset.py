@@ -86,7 +86,7 @@ def _guessed(head: bytes) -> str:
 
 
 def is_wide_text(data: bytes) -> bool:
-    """Whether bytes that are taken for UTF-8 look like UTF-16 or UTF-32: characters of ASCII between NULs."""
+    """Whether bytes that are taken for UTF-8 are rather UTF-16 or UTF-32: characters of ASCII between NULs."""
     sample = data[:SAMPLE_BYTES]
     if sample[:PROBE_BYTES] in UTF_32_BOMS:
         return True

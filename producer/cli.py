@@ -136,7 +136,11 @@ def produce(
 
     with importing():
         from producer.preflight.dry_run import report  # noqa: PLC0415 - its tables would double what a producer takes to start
+        from producer.preflight.redacted_lines import redacted_lines  # noqa: PLC0415
         from producer.preflight.report import print_report  # noqa: PLC0415
 
     set_up_logging(style=settings.log.format, level="critical")  # what it does to the copy is no event
-    return print_report(report(settings, once=once, show_redacted=show_redacted), as_json=as_json)
+    found = report(settings, once=once)
+    reads = [(each.path, each.start) for each in found.reads]
+    redacted = redacted_lines(settings.producer, reads) if show_redacted else None
+    return print_report(found, redacted, as_json=as_json)

@@ -23,7 +23,6 @@ from producer.inputs.spool import LOG
 from producer.inputs.syslog import parse
 from producer.model import Piece
 from producer.options import Following
-from producer.preflight.redacted_lines import Redacted, redacted_lines
 from producer.tailer.copytruncate import originals
 from producer.tailer.decompress import is_compressed_file
 from producer.tailer.tailer import Tailer, new_tailer
@@ -63,20 +62,16 @@ class Report(NamedTuple):
     reads: list[Read]
     skips: list[Skip]
     warnings: list[str]
-    redacted: Redacted | None = None  #: what `redact` changes; None: that was not asked for
 
 
-def report(settings: Settings, *, once: bool, show_redacted: bool = False) -> Report:
+def report(settings: Settings, *, once: bool) -> Report:
     """Scan the files as a producer does at its start. Raises ConfigError; Fatal: the checkpoint cannot be read."""
     state = state_path(settings.producer, host_of(settings))
     with tempfile.TemporaryDirectory(prefix="fshipper-dry-run-") as directory:
         copy = Path(directory) / CHECKPOINT
         copy_checkpoint(state / CHECKPOINT, copy)
         with contextlib.closing(Checkpoints(copy)) as checkpoints:
-            found = _report(settings, checkpoints, state / SPOOLS, once=once)
-    if not show_redacted:
-        return found
-    return found._replace(redacted=redacted_lines(settings.producer, [(each.path, each.start) for each in found.reads]))
+            return _report(settings, checkpoints, state / SPOOLS, once=once)
 
 
 def _report(settings: Settings, checkpoints: Checkpoints, spools: Path, *, once: bool) -> Report:

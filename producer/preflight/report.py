@@ -57,17 +57,14 @@ def wrong(check: str, text: str, hint: str) -> Finding:
 SIGNS = {Sign.GOOD: table_printer.GOOD, Sign.NOTE: SAME, Sign.WARNING: CHANGED, Sign.WRONG: BAD}
 
 
-def print_report(report: Report, *, as_json: bool) -> None:
-    """Where it would go, a table of what would be read, then what would not and why; for scripts one object."""
+def print_report(report: Report, redacted: Redacted | None = None, *, as_json: bool) -> None:
+    """Where it would go, what would be read, what not and why, and what would be redacted; for scripts one object."""
     if as_json:
         shown: dict[str, Any] = report._asdict()
         shown["reads"] = [read._asdict() for read in report.reads]
         shown["skips"] = [skip._asdict() for skip in report.skips]
-        del shown["redacted"]
-        if report.redacted:
-            shown["redacted"] = report.redacted._asdict() | {
-                "lines": [each._asdict() for each in report.redacted.lines]
-            }
+        if redacted:
+            shown["redacted"] = redacted._asdict() | {"lines": [each._asdict() for each in redacted.lines]}
         sys.stdout.write(json.dumps(shown, indent=2) + "\n")
         return
     console = standard_output()
@@ -83,8 +80,8 @@ def print_report(report: Report, *, as_json: bool) -> None:
         _print_table(console, ("name", "why"), [[skip.path, skip.text] for skip in report.skips])
     for warning in report.warnings:
         print_signed(console, CHANGED, warning)
-    if report.redacted:
-        _print_redacted(console, report.redacted)
+    if redacted:
+        _print_redacted(console, redacted)
 
 
 def _print_redacted(console: Console, redacted: Redacted) -> None:

@@ -1,7 +1,7 @@
 r"""Quotes at any depth of escaping: which are open at a place of a line, and where one that begins is closed.
 
 A quote within n texts that quote each other has 2**n - 1 backslashes before it: `"`, `\"`, `\\\"`. An escaped quote
-in such a value has one level more, so the number of backslashes says which quote closes which.
+in such a value has one level more, so the number of backslashes decides which quote closes which.
 """
 
 import re
@@ -37,7 +37,7 @@ def end_of_quoted(text: bytes, begin: int, quote: Open, limit: int) -> int:
 
 
 class LineQuotes:
-    """The quotes that are open at places of one text, which are asked in ascending order: each byte is read once."""
+    """The quotes that are open at places of one text, which are given in ascending order: each byte is read once."""
 
     def __init__(self, text: bytes) -> None:
         self._text = text

@@ -16,8 +16,8 @@ class ValueKind(enum.Enum):
 
     ANY = "any"  #: all but the words for nothing
     WORD = "word"  #: no small number, no word of prose
-    DIGITS = "digits"  #: a number of four digits or more, or what looks random
-    RANDOM = "random"  #: what looks random only, as the name has other meanings
+    DIGITS = "digits"  #: a number of four digits or more, or what seems random
+    RANDOM = "random"  #: what seems random only, as the name has other meanings
     HEADER = "header"  #: of an HTTP header: perhaps a scheme, then the credentials
     COOKIE = "cookie"  #: the rest of the header
 

@@ -89,7 +89,7 @@ def unescaped(data: bytes) -> Unescaped | None:
 def _decoded(found: re.Match[bytes]) -> tuple[bytes, int]:
     """The character of an escape, and how many backslashes before it stay; empty: it is none that is decoded.
 
-    Backslashes before a quote say how deep it is quoted; before a letter they say nothing.
+    The number of backslashes before a quote is the depth of quoting; before a letter it has no meaning.
     """
     kind = found.lastgroup or ""
     digits = found[kind]

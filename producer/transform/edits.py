@@ -203,7 +203,7 @@ class Edits:
             return self._converted(piece)
         if self.redact and is_wide_text(piece.data):
             raise OverBudget(
-                f"{piece.file} looks like UTF-16 or UTF-32, in which nothing is found to redact; set charset"
+                f"{piece.file} seems to be UTF-16 or UTF-32, in which nothing is found to redact; set charset"
             )
         changes = self._changes(piece.data, piece.lead, self._body_of_key(piece))
         return _replaced(piece.data, self._fitting(changes, len(piece.data))) if changes else None
