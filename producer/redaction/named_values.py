@@ -140,7 +140,11 @@ class NamedValues:
             first = max(begin, done)
             if text[first : first + 1] == b"<":
                 first += 1
-            for hit in self._at(text, lower, first, quotes, done):
+            hits = list(self._at(text, lower, first, quotes, done))
+            while not hits and 0 <= (blank := text.find(b" ", first, end - 1)):  # `user password=`: two words, one name
+                first = blank + 1
+                hits = list(self._at(text, lower, first, quotes, done))
+            for hit in hits:
                 done = max(done, hit.end)
                 yield hit
 

@@ -118,8 +118,9 @@ END = b"-----END RSA PRIVATE KEY-----\n"
 def test_a_private_key_over_pieces_is_redacted_with_its_lines_kept(cut: int) -> None:
     text = b"before\n" + KEY + END + b"after\n"
     cut = text.index(b"\n", cut) + 1
+    middle = text.index(b"\n", cut) + 1
     edits, out = Edits.of(redact=["token"]), b""
-    for begin, end in ((0, cut), (cut, len(text))):
+    for begin, end in ((0, cut), (cut, middle), (middle, len(text))):
         part = piece(text[begin:end])._replace(span=Span(begin, end))
         made = edits.of_piece(part)
         out += part.data if made is None else made.content
