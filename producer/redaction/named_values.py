@@ -141,7 +141,7 @@ class NamedValues:
             if text[first : first + 1] == b"<":
                 first += 1
             hits = list(self._at(text, lower, first, quotes, done))
-            while not hits and 0 <= (blank := text.find(b" ", first, end - 1)):  # `user password=`: two words, one name
+            while not hits and (blank := text.find(b" ", first, end - 1)) >= 0:  # `user password=`: two words, one name
                 first = blank + 1
                 hits = list(self._at(text, lower, first, quotes, done))
             for hit in hits:
