@@ -234,7 +234,7 @@ async def _run(
         if is_empty and not shipped.files:  # else the rest of a file that was renamed is shipped
             raise nothing_to_ship(unmatched)
         counts = {"file": len(shipped.files), "line": shipped.lines, "byte": shipped.bytes}
-        print_summary("shipped", counts, time.monotonic() - began, style=settings.log.format)
+        print_summary("shipped", counts, time.monotonic() - began, style=settings.log.format, redacted=shipped.redacted)
 
 
 def nothing_to_ship(problems: Sequence[str]) -> NothingToShip:

@@ -272,6 +272,8 @@ class Encoder:
         loads = _together(self._edited(pieces, put_back))
         if edits := [edit for load in loads if load.text for edit in load.text.edits]:
             events.text_edited(filtered=filtered_bytes(edits), edits=sum(1 for edit in edits if edit.given))
+            for load in loads:
+                events.text_redacted(load.text.redacted if load.text else {})
         return [self._entry(self._compressor, read_at, load.piece, load.text) for load in loads]
 
     def _edited(self, pieces: Iterable[Piece], put_back: Callable[[OverBudget], None] | None) -> Iterator[_EditedPiece]:
@@ -307,7 +309,8 @@ class Encoder:
             handoff=piece.handoff,
         )
         payload = compressor.encode(content if text is None else content + self._map(text))
-        return Entry(piece._replace(data=b"", lead=b"", context=b""), codec.to_headers(block), payload, lines)
+        bare = piece._replace(data=b"", lead=b"", context=b"")
+        return Entry(bare, codec.to_headers(block), payload, lines, text.redacted if text else {})
 
     def _map(self, text: Text) -> bytes:
         """The map that follows the text; empty for plain lines, and if it would be too long."""
@@ -337,4 +340,4 @@ def _after(before: _EditedPiece, load: _EditedPiece) -> _EditedPiece:
     span = Span(before.piece.span.start, load.piece.span.end)
     text = Text(load.piece.data, []) if load.text is None else load.text
     edits = [Edit(0, before.piece.span.length, 0), *text.edits] if text.content else [Edit(0, span.length, 0)]
-    return _EditedPiece(load.piece._replace(span=span, data=b""), Text(text.content, edits))
+    return _EditedPiece(load.piece._replace(span=span, data=b""), Text(text.content, edits, text.redacted))

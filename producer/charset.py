@@ -5,9 +5,16 @@ The first piece of the line in whose middle a file is being read: it decides abo
 
 import enum
 import os
+import re
 
 BOMS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 BOM_BYTES = 2
+UTF_32_BOMS = (b"\xff\xfe\0\0", b"\0\0\xfe\xff")
+DETECTED = "detected"
+"""Not a setting: with `redact`, files in UTF-16 are recognised by their mark, or by ASCII between NULs."""
+PROBE_BYTES = 4
+SAMPLE_BYTES = 4096
+_BETWEEN_NULLS = re.compile(rb"\0[\t\n\r\x20-\x7e]|[\t\n\r\x20-\x7e]\0")
 UNIT_BYTES = 2
 """Of UTF-16: a newline is one only where it begins at an even offset of the file."""
 _SURROGATES = range(0xD8, 0xDC)
@@ -62,8 +69,29 @@ class Charset(enum.Enum):
 
 def charset_of(chosen: str, head: bytes) -> Charset:
     """The encoding of a file that begins with `head`; `chosen`: the setting `charset`."""
-    name = BOMS.get(head[:BOM_BYTES], "") if chosen == "utf-16" else chosen
+    name = BOMS.get(head[:BOM_BYTES], "") if chosen in ("utf-16", DETECTED) else chosen
+    if head[:PROBE_BYTES] in UTF_32_BOMS:
+        name = ""
+    elif chosen == DETECTED and not name and not len(head) % UNIT_BYTES and len(head) >= PROBE_BYTES:
+        name = _guessed(head)
     return Charset(name) if name else Charset.BYTES
+
+
+def _guessed(head: bytes) -> str:
+    """The encoding of a head without a mark, each of whose characters is ASCII in UTF-16; empty: it is not."""
+    even, odd = head[::UNIT_BYTES], head[1::UNIT_BYTES]
+    if not odd.strip(b"\0") and b"\0" not in even:
+        return "utf-16-le"
+    return "utf-16-be" if not even.strip(b"\0") and b"\0" not in odd else ""
+
+
+def is_wide_text(data: bytes) -> bool:
+    """Whether bytes that are taken for UTF-8 are rather UTF-16 or UTF-32: characters of ASCII between NULs."""
+    sample = data[:SAMPLE_BYTES]
+    if sample[:PROBE_BYTES] in UTF_32_BOMS:
+        return True
+    nulls = sample.count(0)
+    return nulls >= PROBE_BYTES and len(sample) * 2 <= nulls * 5 and len(_BETWEEN_NULLS.findall(sample)) * 4 >= nulls
 
 
 def _whole_utf_8(data: bytes) -> int:

@@ -84,6 +84,9 @@ def produce(
         bool,
         typer.Option("--dry-run", help="Print what would be read, from which byte, and what not and why; send nothing"),
     ] = False,
+    show_redacted: Annotated[
+        bool, typer.Option("--show-redacted", help="With --dry-run: also print the lines that --redact changes")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The same for scripts; with --dry-run")] = False,
     config: Annotated[Path | None, typer.Option(help="TOML file (SHIPPER_CONFIG)")] = None,
     log_format: Annotated[str | None, typer.Option(help="text or json")] = None,
@@ -135,12 +138,18 @@ def produce(
     if not dry_run:
         if as_json:
             raise UsageError("--json goes with --dry-run only")
+        if show_redacted:
+            raise UsageError("--show-redacted goes with --dry-run only")
         set_up_logging(style=settings.log.format, level=settings.log.level)
         return run(settings, once=once, read=read)
 
     with importing():
         from producer.preflight.dry_run import report  # noqa: PLC0415 - its tables would double what a producer takes to start
+        from producer.preflight.redacted_lines import redacted_lines  # noqa: PLC0415
         from producer.preflight.report import print_report  # noqa: PLC0415
 
     set_up_logging(style=settings.log.format, level="critical")  # what it does to the copy is no event
-    return print_report(report(settings, once=once), as_json=as_json)
+    found = report(settings, once=once)
+    reads = [(each.path, each.start) for each in found.reads]
+    redacted = redacted_lines(settings.producer, reads) if show_redacted else None
+    return print_report(found, redacted, as_json=as_json)

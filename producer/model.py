@@ -5,8 +5,9 @@ A place is the partition in which a host publishes, and the version of the parti
 
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from producer.charset import Charset
@@ -239,6 +240,7 @@ class Entry(NamedTuple):
     headers: dict[str, str]
     payload: bytes
     lines: int
+    redacted: Mapping[str, int] = MappingProxyType({})  #: how often each rule of redaction fired
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,16 +107,23 @@ def set_up_logging(*, style: str, level: str) -> None:
     logging.getLogger("nats").setLevel(logging.CRITICAL)  # our sessions report what happened, once
 
 
-def print_summary(what: str, counts: Mapping[str, int], seconds: float, *, style: str) -> None:
+def print_summary(
+    what: str, counts: Mapping[str, int], seconds: float, *, style: str, redacted: Mapping[str, int] | None = None
+) -> None:
     """One line on stdout after work that has an end: what was done, exactly; as `json` for scripts.
 
-    `counts`: by what is counted, in the singular: `{"file": 2, "line": 31402}`.
+    `counts`: by what is counted, in the singular: `{"file": 2, "line": 31402}`. `redacted`: how often each rule fired;
+    as text it is a second line, only if one did.
     """
     if style == "json":
         told = {"v": 1, "summary": what, **{f"{noun}s": count for noun, count in counts.items()}}
-        text = json.dumps(told | {"seconds": round(seconds, 3)})
+        rules = {"redacted": dict(sorted(redacted.items()))} if redacted else {}
+        text = json.dumps(told | rules | {"seconds": round(seconds, 3)})
     else:
         text = f"{what} {', '.join(counted(count, noun) for noun, count in counts.items())} in {seconds:.1f} s"
+        if redacted:
+            by_rule = ", ".join(f"{rule} {count}" for rule, count in sorted(redacted.items()))
+            text += f"\nredacted {counted(sum(redacted.values()), 'place')}: {by_rule}"
     sys.stdout.write(text + "\n")
 
 

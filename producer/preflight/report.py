@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from producer.preflight.dry_run import Read, Report
+from producer.preflight.redacted_lines import Redacted
 from shipper import table_printer
 from shipper.table_printer import BAD, CHANGED, SAME, fitted, print_lines, print_signed, standard_output, texts
 from shipper.units import counted, format_bytes
@@ -56,12 +57,14 @@ def wrong(check: str, text: str, hint: str) -> Finding:
 SIGNS = {Sign.GOOD: table_printer.GOOD, Sign.NOTE: SAME, Sign.WARNING: CHANGED, Sign.WRONG: BAD}
 
 
-def print_report(report: Report, *, as_json: bool) -> None:
-    """Where it would go, a table of what would be read, then what would not and why; for scripts one object."""
+def print_report(report: Report, redacted: Redacted | None = None, *, as_json: bool) -> None:
+    """Where it would go, what would be read, what not and why, and what would be redacted; for scripts one object."""
     if as_json:
         shown: dict[str, Any] = report._asdict()
         shown["reads"] = [read._asdict() for read in report.reads]
         shown["skips"] = [skip._asdict() for skip in report.skips]
+        if redacted:
+            shown["redacted"] = redacted._asdict() | {"lines": [each._asdict() for each in redacted.lines]}
         sys.stdout.write(json.dumps(shown, indent=2) + "\n")
         return
     console = standard_output()
@@ -78,6 +81,20 @@ def print_report(report: Report, *, as_json: bool) -> None:
         _print_table(console, ("name", "why"), [[skip.path, skip.text] for skip in report.skips])
     for warning in report.warnings:
         print_signed(console, CHANGED, warning)
+    if redacted:
+        _print_redacted(console, redacted)
+
+
+def _print_redacted(console: Console, redacted: Redacted) -> None:
+    counts = ", ".join(f"{rule} {count}" for rule, count in sorted(redacted.rules.items())) or "no rule fired"
+    console.print(Text(f"{counted(sum(redacted.rules.values()), 'place')} would be redacted: {counts}"))
+    for each in redacted.lines:
+        console.print(Text(f"{each.path}:{each.line}: {', '.join(each.rules)}"))
+        console.print(Text(f"    {each.text}"))
+    if redacted.lines_left_out:
+        console.print(Text(f"{counted(redacted.lines_left_out, 'further line')} would be changed"))
+    for path in redacted.unread:
+        console.print(Text(f"{path}: only its first {format_bytes(redacted.bytes_read)} were read"))
 
 
 def print_validation(settings: list[tuple[str, str, str]], findings: list[Finding], *, as_json: bool) -> None:

@@ -8,7 +8,7 @@ and the collector drops duplicates.
 
 import math
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -107,6 +107,7 @@ class Shipped:
     files: set[str] = field(default_factory=set)  #: of which anything was shipped
     lines: int = 0
     bytes: int = 0
+    redacted: Counter[str] = field(default_factory=Counter)  #: how often each rule of redaction fired
     ends: dict[str, int] = field(default_factory=dict)  #: by source: acknowledged up to there
 
     def add(self, entries: Iterable[Entry]) -> None:
@@ -119,6 +120,7 @@ class Shipped:
                 self.files.add(piece.file if piece.file in self.inputs else piece.source)
                 self.bytes += piece.span.end - max(before, piece.span.start)
                 self.lines += entry.lines
+                self.redacted.update(entry.redacted)
 
 
 class Delivery:

@@ -8,7 +8,8 @@ from collections import OrderedDict
 from collections.abc import Sized
 from dataclasses import replace
 
-from producer.charset import BOM_BYTES, UNIT_BYTES, Charset, charset_of, lead_before
+from producer.charset import BOMS, UNIT_BYTES, Charset, charset_of, lead_before
+from producer.charset import PROBE_BYTES as HEAD_FOR_CHARSET_BYTES
 from producer.discovery import scanner
 from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links, NotFollowed, close_on_exit
 from producer.discovery.scanner import Key, Seen
@@ -342,8 +343,8 @@ class FileReader:
         if not cut.charset:
             return Charset.BYTES
         if self._charset is None:
-            head = os.pread(self.descriptor, BOM_BYTES, 0)
-            if len(head) < BOM_BYTES:
+            head = os.pread(self.descriptor, HEAD_FOR_CHARSET_BYTES, 0)
+            if len(head) < HEAD_FOR_CHARSET_BYTES and not head.startswith(tuple(BOMS)):
                 return charset_of(cut.charset, head)
             self._charset = charset_of(cut.charset, head)
         return self._charset

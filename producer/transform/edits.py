@@ -5,18 +5,22 @@ blacked out (`redact`).
 """
 
 import enum
-import itertools
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
-from producer.charset import Charset
+from producer.charset import DETECTED, Charset, is_wide_text
 from producer.model import Piece
+from producer.redaction.detectors import KINDS, after_lead, detector, of_pattern
+from producer.redaction.named_values import Hit
+from producer.redaction.private_keys import KeyState, leaves_open, private_keys
 from producer.transform.line_filter import Pattern, Range, joined, others
 from producer.transform.regex_process import Apart, Matcher
-from producer.transform.time_budget import DEFAULT_SECONDS, Budget
+from producer.transform.time_budget import DEFAULT_SECONDS, Budget, OverBudget
 from shipper.edit_map import MAX_MAP_BYTES, Edit
 from shipper.model import MAX_BLOCK_BYTES
 
@@ -102,148 +106,15 @@ def _record_end(data: bytes) -> int:
     return max(data.rfind(b"\r", 0, len(data) - 1) + 1, nul if is_end else 0)
 
 
-Find = Callable[[bytes], Iterable[Range]]
-
-# -- what is blacked out: card numbers, tokens, mail addresses, and what a user's patterns match -----------------------
-
-_DIGITS = re.compile(rb"[0-9]+")
-_RUN = re.compile(rb"[0-9]{3}[0-9 +-]{10,}")
-_CARD_DIGITS = range(13, 20)
-_USUAL = frozenset({(4, 4, 4, 4), (4, 4, 4, 4, 3), (4, 6, 5), (4, 6, 4), *((size,) for size in _CARD_DIGITS)})
-"""Digits in each group of a card number, as they are printed."""
-_GROUP_DIGITS = 3
-"""Else the least in a group but the last, so that a date and a time are none."""
-_MOST_GROUPS = 7
-
-_AT = re.compile(rb"(?:@|%40)(?:[A-Za-z0-9\x80-\xff][A-Za-z0-9\x80-\xff-]*\.)+[A-Za-z\x80-\xff][A-Za-z0-9\x80-\xff-]*")
-_LOCAL = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._%+-" + bytes(range(0x80, 0x100))
-_LOCAL_BYTES = 128
-"""Of the part before the @: the standard allows 64, some may be percent-encoded."""
-
-_VALUE = (
-    rb"""(?:\\"([^"\\\n]+)"""  # quoted within a quoted text
-    rb"""|"((?:[^"\\\n]++|\\[^\n])++)"""
-    rb"""|'([^'\n]+)"""
-    rb"""|([^\s&;,"'\\]+))"""
-)
-_NAMES = (
-    *(b"password", b"passwd", b"passphrase", b"pwd", b"secret", b"token"),
-    *(b"api", b"access", b"private", b"author", b"bearer"),
-)
-_IS = rb"[ \t]*(?:[=:]{1,2}>?|%3[ad])[ \t]*"
-"""Between a name and its value: `=`, `:`, `:=`, `=>` as Ruby and PHP write, percent-encoded ones."""
-_NAMED = re.compile(
-    rb"(?:password|passwd|passphrase|pwd|secret(?:key)?|token|api[_-]?key|access[_-]?key|private[_-]?key)"
-    rb"(?:[_-][a-z0-9_-]{0,24})?\\?[\"']?" + _IS + _VALUE +
-    rb"|(?<=--)(?:password|passwd|passphrase|secret|token)[ \t]+\\?[\"']?([^\s\"'\\-][^\s\"'\\]*)"
-    rb"|authorization\\?[\"']?" + _IS + rb"\\?[\"']?(?:[a-z0-9-]+[ \t]+)?([^\s,\"'\\]+)"
-    rb"|\bbearer[ \t]+([a-z0-9._~+/=-]+)"
-)  # fmt: skip
-"""On lower-case bytes: the value is the one group that matched. A value whose quote is not closed goes to the end."""
-_ELEMENTS = frozenset({b"password", b"passwd", b"passphrase", b"secret", b"token"})
-_ELEMENT = re.compile(rb"(?:password|passwd|passphrase|secret|token)>")
-"""Begins an element of XML, whose text is a secret where `</` follows it."""
-_TEXT_END = re.compile(rb"[<\n]|\Z")
-_SHAPED = re.compile(
-    rb"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*){1,3}"
-    rb"|A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Za-z0-9])"
-    rb"|gh[opsur]_[A-Za-z0-9]{36,}"
-    rb"|://[^/\s:@\"']*:([^/\s@\"']+)@"
-)
-"""JSON web tokens, AWS access keys, tokens of GitHub, the password in a URL: known by their form."""
-_DOUBLED = bytes.maketrans(b"0123456789", b"0246813579")
+_Found = tuple[int, int, bytes, str]
+"""Begin and negative end of a secret, what stands for it, and the rule: sorted, the longest of a begin is the first."""
 
 
 class Redaction(NamedTuple):
-    """What is blacked out, and what stands for it."""
+    """What is redacted, and what stands for it."""
 
-    find: Find
+    find: Callable[[bytes], Iterable[Hit]]
     name: bytes  #: `[card]`
-
-
-def cards(data: bytes) -> Iterator[Range]:
-    """Card numbers: 13 to 19 digits, perhaps in groups with a space, dash or plus (of a URL) between, Luhn sum right.
-
-    None begins with 0 or 1, so that times in milliseconds survive.
-    """
-    for run in _RUN.finditer(data):
-        if len(run[0].translate(None, b" +-")) >= _CARD_DIGITS.start:
-            yield from _cards_of(data, [group.span() for group in _DIGITS.finditer(data, *run.span())])
-
-
-def _cards_of(data: bytes, groups: list[Range]) -> Iterator[Range]:
-    """The card numbers among groups of digits.
-
-    Where an adjacent number makes two readings in the usual groups, both go; any other grouping is for what is left.
-    """
-    used: set[int] = set()
-    for is_card, may_overlap in ((_USUAL.__contains__, True), (_is_grouped, False)):
-        for first in range(len(groups)):
-            last = _card_end(data, groups, first, is_card)
-            if last > first and (may_overlap or used.isdisjoint(range(first, last))):
-                used.update(range(first, last))
-                yield groups[first][0], groups[last - 1][1]
-
-
-def _is_grouped(sizes: tuple[int, ...]) -> bool:
-    return min(sizes[:-1], default=_GROUP_DIGITS) >= _GROUP_DIGITS
-
-
-def _card_end(data: bytes, groups: list[Range], first: int, is_card: Callable[[tuple[int, ...]], bool]) -> int:
-    """The group after the card number that begins with group `first`; `first`: none does."""
-    digits, expected = b"", groups[first][0]
-    sizes: tuple[int, ...] = ()
-    for number in range(first, min(len(groups), first + _MOST_GROUPS)):
-        begin, end = groups[number]
-        if begin != expected or len(digits) >= _CARD_DIGITS.stop:  # `expected`: after one space, dash or plus
-            break
-        digits, sizes, expected = digits + data[begin:end], (*sizes, end - begin), end + 1
-        if len(digits) in _CARD_DIGITS and digits[:1] not in b"01" and is_card(sizes) and _luhn(digits):
-            return first if _is_fraction(data, groups[first][0]) else number + 1
-    return first
-
-
-def _is_fraction(data: bytes, begin: int) -> bool:
-    return data[begin - 1 : begin] == b"." and data[max(0, begin - 2) : begin - 1].isdigit()
-
-
-def _luhn(digits: bytes) -> bool:
-    plain, doubled = digits[-1::-2], digits[-2::-2].translate(_DOUBLED)
-    return (sum(plain) + sum(doubled) - ord("0") * len(digits)) % 10 == 0
-
-
-def mails(data: bytes) -> Iterator[Range]:
-    """Mail addresses, also percent-encoded ones as in a URL."""
-    for found in _AT.finditer(data):
-        before = data[max(0, found.start() - _LOCAL_BYTES) : found.start()]
-        local = len(before) - len(before.rstrip(_LOCAL))
-        if local:
-            yield found.start() - local, found.end()
-
-
-def tokens(data: bytes) -> Iterator[Range]:
-    """Values of passwords, keys and tokens by the name before them; or known by their form."""
-    lower = data.lower()
-    for name in _NAMES:  # finding words is many times faster than an expression that has to try every byte
-        at, text_end = lower.find(name), -1
-        while at >= 0:
-            behind = at + len(name)
-            if found := _NAMED.match(lower, at):
-                behind = found.end()
-                yield found.span(found.lastindex or 0)
-            elif name in _ELEMENTS and (found := _ELEMENT.match(lower, at)):
-                begin = found.end()
-                if text_end < begin and (stop := _TEXT_END.search(lower, begin)):
-                    text_end = stop.start()  # of every element that begins before: no text is searched twice
-                if begin < text_end and lower.startswith(b"</", text_end):
-                    behind = text_end + len(b"</")
-                    yield begin, text_end
-            at = lower.find(name, behind)  # no value is read twice
-    for found in _SHAPED.finditer(data):
-        yield found.span(found.lastindex or 0)
-
-
-READY: dict[str, Find] = {"card": cards, "token": tokens, "email": mails}
 
 
 # -- the edits ---------------------------------------------------------------------------------------------------------
@@ -264,6 +135,7 @@ class Text(NamedTuple):
 
     content: bytes
     edits: list[Edit]
+    redacted: Mapping[str, int] = MappingProxyType({})  #: how often each rule fired
 
 
 class Change(NamedTuple):
@@ -272,6 +144,15 @@ class Change(NamedTuple):
     begin: int
     end: int
     by: bytes
+    rule: str = ""  #: of a redaction
+
+
+class Hidden(NamedTuple):
+    """A line that redaction changes."""
+
+    begin: int  #: in the text
+    text: bytes  #: after the redaction
+    rules: tuple[str, ...]  #: one for each place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,6 +166,7 @@ class Edits:
     labels: tuple[tuple[str, str], ...] = ()
     most_bytes: int = MAX_BLOCK_BYTES  #: how far a piece's text may grow; at least 1.5 times what is read of UTF-16
     budget: Budget = field(default_factory=Budget, compare=False)
+    keys: KeyState = field(default_factory=KeyState, compare=False)
     matcher: Matcher | None = field(default=None, compare=False)  #: runs the patterns that may take for ever
 
     @classmethod
@@ -302,7 +184,7 @@ class Edits:
         """The edits that settings name. Raises re.error: the settings have not been validated."""
         budget = Budget(pattern_seconds)
         lines = {text: Pattern.of(text) for text in (*keep_lines, *drop_lines)}
-        secrets = {text: Pattern.of(text, may_be_empty=False) for text in redact if text not in READY}
+        secrets = {text: Pattern.of(text, may_be_empty=False) for text in redact if text not in KINDS}
         named = (*lines.items(), *secrets.items())
         apart = tuple(dict.fromkeys(text for text, pattern in named if pattern.needs_own_process))
         matcher = Matcher(apart, budget) if apart else None
@@ -311,9 +193,10 @@ class Edits:
             return Apart(matcher, apart.index(text)) if matcher and pattern.needs_own_process else pattern
 
         def redaction(text: str) -> Redaction:
-            if text in READY:
-                return Redaction(READY[text], b"[%s]" % text.encode())
-            return Redaction(matching(text, secrets[text]).matches, b"[redacted]")
+            if text in KINDS:
+                return Redaction(detector(text), b"[%s]" % text.encode())
+            number = list(secrets).index(text) + 1  # its text may hold what it redacts
+            return Redaction(of_pattern(matching(text, secrets[text]).matches, f"pattern-{number}"), b"[redacted]")
 
         return cls(
             keep=tuple(matching(text, lines[text]) for text in keep_lines),
@@ -353,7 +236,7 @@ class Edits:
             line_a_piece=line_a_piece,
             lead_bytes=block_bytes if self.keep or self.drop else 0,
             context_bytes=CONTEXT_BYTES if self.redact else 0,
-            charset=self.charset,
+            charset=self.charset or (DETECTED if self.redact else ""),
             seam=self.seam if self.redact else None,
             budget=self.budget if self.keep or self.drop or self.redact else None,
         )
@@ -365,8 +248,23 @@ class Edits:
         self.budget.begin()
         if piece.charset is not Charset.BYTES:
             return self._converted(piece)
-        changes = self._changes(piece.data, piece.lead, piece.context)
+        if self.redact and is_wide_text(piece.data):
+            raise OverBudget(
+                f"{piece.file} seems to be UTF-16 or UTF-32, in which nothing is found to redact; set charset"
+            )
+        more = [*self._body_of_key(piece), *self._continued(piece.data, piece.context)]
+        changes = self._changes(piece.data, piece.lead, more)
         return _replaced(piece.data, self._fitting(changes, len(piece.data))) if changes else None
+
+    def _body_of_key(self, piece: Piece) -> list[_Found]:
+        """What of `piece` goes on with a private key that an earlier piece began."""
+        if not any(each.name == b"[token]" for each in self.redact):
+            return []
+        is_open = self.keys.is_open(piece.source, piece.span.start)
+        if leaves_open(piece.data, is_open=is_open):
+            self.keys.leave_open(piece.source, piece.span.end)
+        found = private_keys(piece.data, "private-key", is_open=True) if is_open else ()
+        return [(begin, -end, b"[token]", rule) for begin, end, rule in found]
 
     def seam(self, data: bytes) -> int:
         """Where to cut an over-long line: in nothing to redact that is shorter than `CLEAR_BYTES`, if it can be.
@@ -377,7 +275,7 @@ class Edits:
         reach, clear = min(SEAM_BYTES, len(data) // 2), min(CLEAR_BYTES, len(data) // 4)
         around = data[-2 * reach :]
         self.budget.begin()
-        secrets = joined(sorted(self.budget.checked(span for rule in self.redact for span in rule.find(around))))
+        secrets = joined(sorted(self.budget.checked(hit[:2] for rule in self.redact for hit in rule.find(around))))
         ends = [found.end() for found in _SEPARATOR.finditer(around, reach, len(around) - clear)]
         for end in (*reversed(ends), len(around) - clear):
             if not any(begin - NAME_BYTES < end < stop for begin, stop in secrets):
@@ -386,15 +284,12 @@ class Edits:
 
     # -- what changes in a text ---------------------------------------------------------------------------------
 
-    def _changes(self, data: bytes, lead: bytes, context: bytes) -> list[Change]:
-        """In order, apart from each other. `lead`: the first piece of the line in whose middle `data` begins.
-
-        `context`: the bytes of that line just before `data`.
-        """
+    def _changes(self, data: bytes, lead: bytes, more: Iterable[_Found] = ()) -> list[Change]:
+        """In order, apart from each other. `lead`: the first piece of the line in whose middle `data` begins."""
         out = self._left_out(data, lead) if self.keep or self.drop else []
         changes = [Change(begin, end, b"") for begin, end in out]
         if self.redact and out != [(0, len(data))]:
-            changes += self._redactions(data, out, context)
+            changes += self._redactions(data, out, more)
             changes.sort()
         return changes
 
@@ -413,32 +308,44 @@ class Edits:
         matches = [any(pattern.matches_line(line, 0, len(line)) for pattern in rule) for rule in (self.keep, self.drop)]
         return (matches[0] or not self.keep) and not matches[1]
 
-    def _redactions(self, data: bytes, out: list[Range], context: bytes) -> list[Change]:
-        secrets = ((begin, -end, rule.name) for rule in self.redact for begin, end in rule.find(data))
-        continued = self._continued(data, context) if context else ()
-        found = sorted(self.budget.checked(itertools.chain(secrets, continued)))
+    def _redactions(self, data: bytes, out: list[Range], more: Iterable[_Found] = ()) -> list[Change]:
+        """The secrets of `data` and `more`, in order, apart from each other, less what is in a range of `out`."""
+        secrets = ((begin, -end, each.name, rule) for each in self.redact for begin, end, rule in each.find(data))
+        found = sorted(self.budget.checked(itertools.chain(secrets, more)))
         changes: list[Change] = []
-        for begin, minus_end, name in found:
+        for begin, minus_end, name, rule in found:
             if changes and begin < changes[-1].end:  # one secret in another: the longer of both goes
                 changes[-1] = changes[-1]._replace(end=max(changes[-1].end, -minus_end))
             elif not _within(begin, out):
-                changes.append(Change(begin, -minus_end, name))
+                changes.append(Change(begin, -minus_end, name, rule))
         return changes
 
-    def _continued(self, data: bytes, context: bytes) -> Iterator[tuple[int, int, bytes]]:
-        """The secrets of the first line of `data` that only the bytes before it show, as sorted by `_redactions`."""
-        line, shipped = context + data[: data.find(b"\n") + 1 or len(data)], len(context)
-        for rule in self.redact:
-            for begin, end in rule.find(line):
-                if end > shipped:
-                    yield max(0, begin - shipped), shipped - end, rule.name
+    def _continued(self, data: bytes, context: bytes) -> Iterator[_Found]:
+        """The secrets of the first line of `data` that only the bytes before it, `context`, show."""
+        line = data[: data.find(b"\n") + 1 or len(data)]
+        for each in self.redact if context else ():
+            for begin, end, rule in after_lead(each.find, context, line):
+                yield begin, -end, each.name, rule
 
     def _fitting(self, changes: list[Change], length: int) -> list[Change]:
         """Where the text would grow beyond what a block holds, stars, no longer than what they stand for."""
-        grown = length + sum(len(by) - (end - begin) for begin, end, by in changes)
+        grown = length + sum(len(by) - (end - begin) for begin, end, by, _ in changes)
         if grown <= self.most_bytes:
             return changes
-        return [Change(begin, end, b"*" * min(end - begin, len(by))) for begin, end, by in changes]
+        return [change._replace(by=b"*" * min(change.end - change.begin, len(change.by))) for change in changes]
+
+    def hidden_lines(self, data: bytes) -> Iterator[Hidden]:
+        """The lines of `data` that redaction changes, with the length of each secret: `[token 7]`."""
+        self.budget.begin()
+        end = 0
+        of_line: list[Change] = []
+        for change in self._redactions(data, []):
+            if change.begin >= end:
+                yield from _hidden(data, of_line)
+                of_line = []
+                end = data.find(b"\n", change.end) + 1 or len(data)
+            of_line.append(change)
+        yield from _hidden(data, of_line)
 
     # -- UTF-16 -------------------------------------------------------------------------------------------------
 
@@ -455,7 +362,7 @@ class Edits:
             begin = end
         text = b"".join(lines)
         context = charset.text(piece.context, at=at - len(piece.context))
-        changes = self._changes(text, charset.text(piece.lead, at=0), context)
+        changes = self._changes(text, charset.text(piece.lead, at=0), self._continued(text, context))
         return _folded(lines, lengths, self._fitting(changes, len(text)))
 
 
@@ -478,19 +385,37 @@ def _folded(lines: list[bytes], lengths: list[int], changes: list[Change]) -> Te
             edits.append(Edit(0, length, len(given)))
         content.append(given)
         begin = end
-    return Text(b"".join(content), edits)
+    return Text(b"".join(content), edits, fired(changes))
 
 
 def _replaced(data: bytes, changes: list[Change]) -> Text:
     content: list[bytes] = []
     edits: list[Edit] = []
     place = 0
-    for begin, end, by in changes:
+    for begin, end, by, _ in changes:
         content += (data[place:begin], by)
         edits.append(Edit(begin - place, end - begin, len(by)))
         place = end
     content.append(data[place:])
-    return Text(b"".join(content), edits)
+    return Text(b"".join(content), edits, fired(changes))
+
+
+def _hidden(data: bytes, changes: list[Change]) -> Iterator[Hidden]:
+    """The line of `changes`; none, if there are none."""
+    if not changes:
+        return
+    begin = data.rfind(b"\n", 0, changes[0].begin) + 1
+    end = data.find(b"\n", changes[-1].end) + 1 or len(data)
+    shown = [
+        Change(each.begin - begin, each.end - begin, each.by[:-1] + b" %d]" % (each.end - each.begin))
+        for each in changes
+    ]
+    yield Hidden(begin, _replaced(data[begin:end], shown).content, tuple(each.rule for each in changes))
+
+
+def fired(changes: Iterable[Change]) -> Mapping[str, int]:
+    """How often each rule fired."""
+    return Counter(change.rule for change in changes if change.rule)
 
 
 def _within(place: int, ranges: list[Range]) -> bool:

@@ -1,5 +1,7 @@
 """What can happen to a producer."""
 
+from collections.abc import Mapping
+
 from shipper.telemetry import Counter, Gauge, logger
 
 _PUBLISHED_BYTES = Counter("fshipper_published_bytes_total", "Bytes of log lines that JetStream acknowledged")
@@ -335,6 +337,9 @@ _LEFT_OUT = Counter("fshipper_left_out_bytes_total", "Bytes of lines that the pr
 _EDITED = Counter("fshipper_edited_places_total", "Redacted places, and lines converted to UTF-8")
 
 
+_REDACTED = Counter("fshipper_redacted_total", "Redacted places by rule; pattern-N is the user's pattern N", ["rule"])
+
+
 _HELD_FILES = Gauge("fshipper_held_files", "Retained files: ended, and kept open until archived")
 _HELD_BYTES = Gauge("fshipper_held_bytes", "Bytes in retained files")
 _LET_GO_BYTES = Counter(
@@ -383,6 +388,12 @@ def text_edited(*, filtered: int, edits: int) -> None:
     """Lines were left out, blacked out or converted before they were sent; sent again, they count again."""
     _LEFT_OUT.inc(filtered)
     _EDITED.inc(edits)
+
+
+def text_redacted(places: Mapping[str, int]) -> None:
+    """So many places were redacted, by rule."""
+    for rule, count in places.items():
+        _REDACTED.labels(rule).inc(count)
 
 
 def move_marked(*, subject: str, version: int) -> None:

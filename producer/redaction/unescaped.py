@@ -1,0 +1,110 @@
+r"""The lines of a text that hold escapes, with the escapes decoded, and the way back to the places of the text.
+
+`%3D`, `%253D`, `&quot;`, `&amp;quot;`, `\u0022`, `\x22` and full-width letters stand for one printable character of
+ASCII each. Blanks and control characters stay escaped: they would end a value that they are part of.
+"""
+
+import re
+from bisect import bisect_right
+from typing import NamedTuple
+
+_ESCAPE = re.compile(
+    rb"%(?:25)*(?P<percent>[2-7A-Fa-f89][0-9A-Fa-f])"
+    rb"|\\+u(?P<unicode>[0-9A-Fa-f]{4})|\\+(?:u\{|x)(?P<code>[2-7][0-9A-Fa-f])\}?"
+    rb"|&(?:amp;){0,4}(?:#(?P<decimal>[0-9]{2,3})|#[xX]0{0,4}(?P<hex>[2-7][0-9A-Fa-f])"
+    rb"|(?P<name>quot|apos|lt|gt|equals|colon|amp|lowbar|commat|sol|bsol|comma|semi));"
+    rb"|\xef(?P<wide>\xbc[\x81-\xbf]|\xbd[\x80-\x9e])"
+)
+_NAMED = {
+    b"quot": b'"',
+    b"apos": b"'",
+    b"lt": b"<",
+    b"gt": b">",
+    b"equals": b"=",
+    b"colon": b":",
+    b"amp": b"&",
+    b"lowbar": b"_",
+    b"commat": b"@",
+    b"sol": b"/",
+    b"bsol": b"\\",
+    b"comma": b",",
+    b"semi": b";",
+}
+_MARKS = (b"%", b"\\u", b"\\x", b"&", b"\xef")
+_PRINTABLE = range(0x21, 0x7F)
+_FULL_WIDTH = range(0xFF01, 0xFF5F)
+"""U+FF01 is the full-width form of U+0021."""
+_SURROGATES = range(0xD800, 0xE000)
+
+
+class Unescaped(NamedTuple):
+    """Decoded lines."""
+
+    text: bytes
+    starts: list[int]  #: in `text`, of runs of bytes that are decoded or unchanged
+    places: list[int]  #: where each run begins in the original text
+
+    def place(self, at: int) -> int:
+        """The place in the original text of the byte `at` of the decoded one, or of its end."""
+        run = bisect_right(self.starts, at) - 1
+        return self.places[run] + at - self.starts[run]
+
+
+def unescaped(data: bytes) -> Unescaped | None:
+    """The lines of `data` that hold escapes; None: there are none."""
+    if not any(mark in data for mark in _MARKS):
+        return None
+    parts, starts, places = list[bytes](), list[int](), list[int]()
+    size = at = line_end = 0
+
+    def run(begin: int, text: bytes) -> None:
+        nonlocal size
+        starts.append(size)
+        places.append(begin)
+        parts.append(text)
+        size += len(text)
+
+    for found in _ESCAPE.finditer(data):
+        character, kept = _decoded(found)
+        if not character:
+            continue
+        begin, end = found.start() + kept, found.end()
+        if begin >= line_end:
+            if at < line_end:
+                run(at, data[at:line_end])
+            at = data.rfind(b"\n", at, begin) + 1 or at if line_end else data.rfind(b"\n", 0, begin) + 1
+            at = max(at, line_end)
+            line_end = data.find(b"\n", begin) + 1 or len(data)
+        if at < begin:
+            run(at, data[at:begin])
+        run(begin, character)
+        at = end
+    if not parts:
+        return None
+    run(at, data[at:line_end])
+    run(line_end, b"")
+    return Unescaped(b"".join(parts), starts, places)
+
+
+def _decoded(found: re.Match[bytes]) -> tuple[bytes, int]:
+    """The character of an escape, and how many backslashes before it stay; empty: it is none that is decoded.
+
+    The number of backslashes before a quote is the depth of quoting; before a letter it has no meaning.
+    """
+    kind = found.lastgroup or ""
+    digits = found[kind]
+    if kind == "name":
+        return _NAMED[digits], 0
+    if kind == "wide":
+        code = digits[1] - 0x60 if digits[0] == 0xBC else digits[1] - 0x20  # noqa: PLR2004 - two rows of the table
+    else:
+        code = int(digits, 10 if kind == "decimal" else 16)
+    if code in _FULL_WIDTH:
+        code -= _FULL_WIDTH.start - 0x21
+    if code > 0x7F:  # noqa: PLR2004 - no ASCII
+        is_text = kind == "unicode" and code not in _SURROGATES
+        return (chr(code).encode() if is_text else bytes((code,)) if kind == "percent" else b""), 0
+    if code not in _PRINTABLE:
+        return b"", 0
+    keeps = kind in ("unicode", "code") and not chr(code).isalnum()
+    return bytes((code,)), len(found[0]) - len(found[0].lstrip(b"\\")) - 1 if keeps else 0
