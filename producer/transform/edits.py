@@ -5,6 +5,7 @@ blacked out (`redact`).
 """
 
 import enum
+import itertools
 import re
 from bisect import bisect_right
 from collections import Counter
