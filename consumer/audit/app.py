@@ -5,7 +5,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from consumer.audit.finding import Finding, Weight
 from consumer.audit.journal_snapshot import JournalSnapshots, journal_directory
 from consumer.audit.producer_comparison import HostComparison, ProducerReports, ask, compare
 from consumer.audit.repair_duplicates import Repair, RepairResult, SegmentRepair
+from consumer.audit.source_sums import Marks
 from consumer.audit.totals import Row, Sum
 from consumer.segments.manifest_store import removed_days
 from shipper.errors import EXIT_OK, ConfigError, Unavailable, UsageError
@@ -64,7 +65,7 @@ def run(options: AuditOptions, settings: Settings) -> int:
     if options.yes:
         raise UsageError("--yes is for --repair-duplicates: the audit itself changes nothing")
     said = _ask(settings.nats, scope) if options.ask_hosts else None
-    result = _audited(scope)
+    result = _audited(scope, said.marks if said else {})
     told: list[HostComparison] = []
     if said is not None:
         with JournalSnapshots(scope.journals) as journals:
@@ -125,10 +126,10 @@ def _ask(settings: NatsSettings, scope: Scope) -> ProducerReports:
     return asyncio.run(ask(settings, existing_identity(scope.archive, hint=_NAME_IT), names, places))
 
 
-def _audited(scope: Scope) -> AuditResult:
+def _audited(scope: Scope, marks: Marks) -> AuditResult:
     try:
         with JournalSnapshots(scope.journals) as journals, _progress() as told:
-            return Audit(scope, journals, told).run()
+            return Audit(scope, journals, told, marks).run()
     except OSError as error:
         what = error.filename or scope.archive
         raise ConfigError(
@@ -191,29 +192,53 @@ def print_result(result: AuditResult, hosts: Sequence[HostComparison]) -> None:
     if hosts:
         told = [texts((host.name, host.text)) for host in hosts]
         print_lines(console, fitted(console, ("host", "producer"), told, wrapped="producer"))
-    console.print(Text(summary(result), style="green" if result.complete else "red"), soft_wrap=True)
+    console.print(Text(summary(result, hosts), style="green" if result.complete else "red"), soft_wrap=True)
 
 
-def summary(result: AuditResult) -> str:
+def summary(result: AuditResult, hosts: Sequence[HostComparison] = ()) -> str:
     """One line for a person."""
     total = _total(result.rows)
     seconds = max(result.seconds, 1e-6)
+    archived = total["archived"]
     parts = [
-        _verdict(result),
+        _verdict(result, hosts),
         f"{counted(len({row.host for row in result.rows}), 'host')}, {counted(result.files, 'file')}",
-        f"{counted(total['archived']['lines'], 'line')} and {format_bytes(total['archived']['bytes'])} proven",
+        f"{counted(archived['lines'], 'line')} and {format_bytes(archived['bytes'])} match their manifests",
+        _proofs(compared(result), asked=bool(hosts)),
         f"{format_bytes(total['damaged']['bytes'])} damaged, {format_bytes(total['missing']['bytes'])} missing",
         f"read {format_bytes(result.octets)} in {seconds:.1f} s",
     ]
     return "; ".join(parts)
 
 
-def _verdict(result: AuditResult) -> str:
+def compared(result: AuditResult) -> dict[str, int]:
+    """Bytes of text by what they were compared with; `differing`: in a source with another sum than was recorded."""
+    rows = result.rows
+    return {
+        "manifest": sum(row.archived.bytes for row in rows),
+        "journal": sum(row.journal_bytes for row in rows),
+        "producers": sum(row.producer_bytes for row in rows),
+        "differing": sum(row.differing_bytes for row in rows),
+    }
+
+
+def _proofs(octets: Mapping[str, int], *, asked: bool) -> str:
+    """How much of it was compared with more than its manifest."""
+    journal = f"{format_bytes(octets['journal'])} proven by journals"
+    producers = f" and {format_bytes(octets['producers'])} by producers" if asked else ""
+    differing = f", {format_bytes(octets['differing'])} DIFFERENT" if octets["differing"] else ""
+    return journal + producers + differing
+
+
+def _verdict(result: AuditResult, hosts: Sequence[HostComparison]) -> str:
     if not result.complete:
         return "NOT COMPLETE"
     if not (result.rows or result.files):  # retention removed all of it, with a record
         return "nothing left to verify"
-    return "complete"
+    waiting, unshipped = sum(host.waiting for host in hosts), sum(host.unshipped for host in hosts)
+    left = [f"{format_bytes(unshipped)} not shipped yet"] if unshipped else []
+    left += [f"{format_bytes(waiting)} in the stream"] if waiting else []
+    return "; ".join(["complete so far", *left]) if left else "complete"
 
 
 def result_json(result: AuditResult, hosts: Sequence[HostComparison]) -> str:
@@ -227,6 +252,7 @@ def result_json(result: AuditResult, hosts: Sequence[HostComparison]) -> str:
         "host": scope.host,
         "complete": result.complete,
         "totals": _total(result.rows),
+        "compared": compared(result),
         "read": {"files": result.files, "bytes": result.octets, "seconds": round(result.seconds, 3)},
         "findings": [_finding(finding) for finding in result.findings],
         "files": [asdict(row) | {"complete": row.complete} for row in result.rows],

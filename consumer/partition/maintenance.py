@@ -1,5 +1,6 @@
 """The periodic tasks of a partition's worker, and the one loop that runs those that are due."""
 
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from consumer.partition.purge import SitePurge, StreamPurge
 from consumer.partition.receipts import ReceiptSender, RequestLimit
 from consumer.partition.sealing import SealScheduler
 from consumer.partition.stream import StreamView
+from consumer.segments.manifest_store import RedactedSources
 from shipper.control import FinishRequest, ReceiptsRequest, request_from_json
 from shipper.ports import Inbox
 from shipper.subjects import MOVER, control_up
@@ -80,14 +82,21 @@ def partition_tasks(
 ) -> Iterator[PeriodicTask]:  # fmt: skip
     """Every periodic task of a partition, in the order in which they run when several are due."""
     journal, stream = store.journal, purge.stream
+    redacted = RedactedSources(store.sink.archive)
 
     async def forget_sources(_: Inbox) -> None:
         keep = max(options.keep_sources, LEAST_KEEP_SECONDS)
         await store.run(journal.forget_sources, int((stream.wall() - keep) * 1e9))
 
+    async def forget_sums(_: Inbox) -> None:
+        with contextlib.suppress(OSError):  # nothing is lost while the record cannot be read: it is read again
+            if keys := redacted.new():
+                await store.run(journal.forget_sums, keys)
+
     yield PeriodicTask("request missing ranges", missing.check, lambda: HOLES_SECONDS, lambda: len(missing) > 0)
     yield PeriodicTask("read shared sources", lambda _: store.read_shared(), lambda: SHARED_SECONDS)
     yield PeriodicTask("check open files", lambda _: store.check_files(), lambda: POLL_SECONDS)
+    yield PeriodicTask("forget the sums of redacted sources", forget_sums, lambda: POLL_SECONDS)
     yield PeriodicTask("seal requested", lambda _: sealing.seal_requested(), lambda: 0, lambda: sealing.has_requests)
     yield PeriodicTask("seal finished files", lambda _: sealing.seal_finished(), lambda: SEAL_SECONDS)
     yield PeriodicTask("send receipts", receipts.send_round, receipts.interval, lambda: bool(receipts.changed))
