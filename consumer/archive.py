@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shipper import layout
-from shipper.durable_files import Lock, LockHeld, make_directory, replace_file, sync_directory
+from shipper.durable_files import Lock, LockHeld, make_directory, name_if_free, replace_file, sync_directory
 from shipper.errors import ConfigError, Fatal, Poison
 from shipper.layout import FileKey
 
@@ -102,10 +102,9 @@ def open_archive(directory: Path) -> str:
         if not path.exists():
             mine = path.with_name(f".{path.name}.{os.getpid()}")
             replace_file(mine, json.dumps({"v": 1, "id": secrets.token_hex(8)}).encode() + b"\n")
-            with contextlib.suppress(FileExistsError):  # two collectors may do so at the same time: the first one stays
-                path.hardlink_to(mine)
+            if name_if_free(mine, path):  # two collectors may do so at the same time: the first one stays
                 sync_directory(directory)
-            mine.unlink()
+            mine.unlink(missing_ok=True)
         found = json.loads(path.read_bytes())
         if not os.access(directory, os.W_OK):
             raise PermissionError(13, "Permission denied")
