@@ -29,7 +29,7 @@ from consumer.audit.totals import Row, Sum
 from consumer.segments.manifest_store import removed_days
 from shipper.errors import EXIT_OK, ConfigError, Unavailable, UsageError
 from shipper.interrupts import interrupt_on_termination
-from shipper.settings import CollectorSettings, NatsSettings, Settings
+from shipper.settings import CollectorSettings, Settings
 from shipper.table_printer import BAD, CHANGED, SAME, STACK, fitted, print_lines, print_signed, standard_output, texts
 from shipper.units import counted, format_bytes, printable
 
@@ -57,14 +57,14 @@ class AuditOptions:
 def run(options: AuditOptions, settings: Settings) -> int:
     """The exit code. Raises ConfigError, Unavailable: there is no such archive or day; UsageError: of the options."""
     interrupt_on_termination()
-    scope = _scope(settings.collector, *chosen_days(options.date, options.since, options.until), options.host)
+    scope = _scope(settings.collector, options)
     if options.repair_duplicates:
         if options.ask_hosts:
             raise UsageError("--hosts goes without --repair-duplicates", hint="run the audit with --hosts afterwards")
         return _repair(scope, options)
     if options.yes:
         raise UsageError("--yes is for --repair-duplicates: the audit itself changes nothing")
-    said = _ask(settings.nats, scope) if options.ask_hosts else None
+    said = _ask(settings, scope) if options.ask_hosts else None
     result = _audited(scope, said.marks if said else {})
     told: list[HostComparison] = []
     if said is not None:
@@ -104,8 +104,9 @@ def _check_owner(archive: Path) -> None:
         raise ConfigError(f"the archive {archive} belongs to another user (user id {owner})", hint=_OWNER_HINT)
 
 
-def _scope(chosen: CollectorSettings, since: str, until: str, host: str) -> Scope:
+def _scope(chosen: CollectorSettings, options: AuditOptions) -> Scope:
     """What is audited. Raises ConfigError: there is no archive; Unavailable: it has nothing of that day or host."""
+    (since, until), host = chosen_days(options.date, options.since, options.until), options.host
     archive = chosen.directory
     identity = existing_identity(archive, hint=_NAME_IT)
     journals = journal_directory(archive, identity, chosen.state)
@@ -114,16 +115,17 @@ def _scope(chosen: CollectorSettings, since: str, until: str, host: str) -> Scop
     if (since or until) and not any(map(scope.has_day, days)):
         listed = f"it has {min(days)} to {max(days)}" if days else "it has no day at all"
         raise Unavailable(f"the archive {archive} has nothing of these days; {listed}", hint="choose another --date")
-    if host != "*" and not hosts(scope):
+    if host != "*" and not options.ask_hosts and not hosts(scope):  # with --hosts, its producer may know why
         raise Unavailable(f"the archive {archive} has nothing of {host}", hint="write --host 'web*' for every web host")
     return scope
 
 
-def _ask(settings: NatsSettings, scope: Scope) -> ProducerReports:
+def _ask(settings: Settings, scope: Scope) -> ProducerReports:
     with JournalSnapshots(scope.journals) as journals:
         names = hosts(scope) | {key.host for _, key, _ in journals.watermarks() if scope.has_host(key.host)}
         places = list(journals.places)
-    return asyncio.run(ask(settings, existing_identity(scope.archive, hint=_NAME_IT), names, places))
+    identity = existing_identity(scope.archive, hint=_NAME_IT)
+    return asyncio.run(ask(settings.nats, identity, scope, names, places, settings.logs.subject))
 
 
 def _audited(scope: Scope, marks: Marks) -> AuditResult:

@@ -33,11 +33,16 @@ MALLORY, ROOT = b"57 a line of", b"57 a wine of"
 
 def forge(archive: Audited, path: str, before: bytes = MALLORY, after: bytes = ROOT) -> None:
     """Change text of a sealed segment, and make its manifest line anew."""
-    file = archive.archive / path
+    made_anew(archive.archive, path, before, after)
+
+
+def made_anew(archive: Path, path: str, before: bytes, after: bytes) -> None:
+    """The same below an archive directory."""
+    file = archive / path
     text = unpacked(file).replace(before, after)
     file.write_bytes(packed(text, file.suffix))
     stored = file.read_bytes()
-    (listed,) = (each for each in archive.archive.glob("_manifest/date=*/*.jsonl") if path in each.read_text())
+    (listed,) = (each for each in archive.glob("_manifest/date=*/*.jsonl") if path in each.read_text())
     lines = []
     for line in listed.read_bytes().splitlines(keepends=True):
         segment = manifest.from_line(line)
