@@ -53,7 +53,7 @@ class _Held(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Source:
+class _SummedSource:
     """What is known of one source, and how far its parts are put together."""
 
     origin: int
@@ -84,7 +84,7 @@ class SourceSums:
     """The sums of all sources: add every file, then read what differs. A source is forgotten once it is compared."""
 
     def __init__(self, journals: JournalSnapshots, marks: Marks) -> None:
-        self._sources: dict[SourceKey, _Source] = {}
+        self._sources: dict[SourceKey, _SummedSource] = {}
         self._matched = set[SourceKey]()  # of files with several sources: those with an equal sum
         self._different: list[_Difference] = []
         self._compared: dict[tuple[str, str, str], dict[Witness, int]] = {}
@@ -144,7 +144,7 @@ class SourceSums:
                 continue
             source = self._sources.get(known.key)
             if source is None:
-                source = _Source(known.origin, [], why is Altered.UNKNOWN, known.origin)
+                source = _SummedSource(known.origin, [], why is Altered.UNKNOWN, known.origin)
                 self._sources[known.key] = source
             if source.origin == known.origin:
                 source.sums.append(KnownSum(known.watermark, known.crc, Witness.JOURNAL))
@@ -157,7 +157,7 @@ class SourceSums:
 
     # -- what is there ------------------------------------------------------------------------------------------------
 
-    def _advance(self, key: SourceKey, source: _Source) -> None:
+    def _advance(self, key: SourceKey, source: _SummedSource) -> None:
         while source.sums and (part := source.waiting.pop(source.reached, None)) is not None:
             source.crc = crc32_combine(source.crc, part.crc, part.end - part.start)
             source.reached = part.end
@@ -169,7 +169,7 @@ class SourceSums:
             if not source.sums:
                 del self._sources[key]
 
-    def _compare(self, key: SourceKey, source: _Source, known: KnownSum) -> None:
+    def _compare(self, key: SourceKey, source: _SummedSource, known: KnownSum) -> None:
         if known.crc != source.crc:
             parts = tuple(part for part in source.parts if part.start >= source.matched)
             self._different.append(_Difference(key, known, parts, source.may_be_edited))
@@ -194,7 +194,7 @@ class SourceSums:
     def _is_placed(self, host: str, part: _Held) -> bool:
         """Whether these bytes are known to be of their source.
 
-        A manifest does not say in which order two sources were written in turn. If all others of the file have their
+        A manifest does not record in which order two sources were written in turn. If all others of the file have their
         sums, they were not.
         """
         return all(SourceKey(host, other) in self._matched for other in part.others)

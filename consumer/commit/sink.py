@@ -203,7 +203,7 @@ class Sink:
     def _link(self, file: OpenFile) -> None:
         """Link the open file below `live/`. A convenience: a name that cannot be linked must not stop the archive.
 
-        Whatever the error is: if the archive itself cannot be written either, the next write tells.
+        Whatever the error is: if the archive itself cannot be written either, the next write fails, too.
         """
         live = layout.live_path(file.key)
         if {"", ".", ".."} & set(live.split("/")):  # possible names of a host, which would lead outside of `live/`

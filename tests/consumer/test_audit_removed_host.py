@@ -1,4 +1,4 @@
-"""What somebody removed or changed with all its records: the producers still know it."""
+"""What was removed or changed in an archive with all its records: the producers still know it."""
 
 import shutil
 import sqlite3
