@@ -171,7 +171,7 @@ class SourceSums:
 
     def _compare(self, key: SourceKey, source: _SummedSource, known: KnownSum) -> None:
         if known.crc != source.crc:
-            parts = tuple(part for part in source.parts if part.start >= source.matched)
+            parts = tuple(part for part in source.parts if part.start >= source.matched) or tuple(source.parts)
             self._different.append(_Difference(key, known, parts, source.may_be_edited))
             return
         source.matched = known.offset

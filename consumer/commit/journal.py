@@ -267,7 +267,7 @@ class Journal:
         self._remember(sources)
 
     def forget_sums(self, redacted: Iterable[SourceKey]) -> None:
-        """Keep no sum of these sources, now and later: their text was redacted, and short text can be guessed from its sum.
+        """Keep no sum of these sources, now and later: redacted text that is short can be guessed from its sum.
 
         Durable, also where the sums were on disk.
         """
