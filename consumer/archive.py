@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shipper import layout
-from shipper.durable_files import Lock, LockHeld, make_directory, private_directory, replace_file, sync_directory
+from shipper.durable_files import (
+    Lock,
+    LockHeld,
+    make_directory,
+    name_if_free,
+    private_directory,
+    replace_file,
+    sync_directory,
+)
 from shipper.errors import ConfigError, Fatal, Poison
 from shipper.layout import FileKey
 
@@ -102,10 +110,9 @@ def open_archive(directory: Path) -> str:
         if not path.exists():
             mine = path.with_name(f".{path.name}.{os.getpid()}")
             replace_file(mine, json.dumps({"v": 1, "id": secrets.token_hex(8)}).encode() + b"\n")
-            with contextlib.suppress(FileExistsError):  # two collectors may do so at the same time: the first one stays
-                path.hardlink_to(mine)
+            if name_if_free(mine, path):  # two collectors may do so at the same time: the first one stays
                 sync_directory(directory)
-            mine.unlink()
+            mine.unlink(missing_ok=True)
         found = json.loads(path.read_bytes())
         if not os.access(directory, os.W_OK):
             raise PermissionError(13, "Permission denied")
@@ -162,7 +169,7 @@ def lock_path(directory: Path, partition: int, epoch: int = 0) -> Path:
     return directory / LOCKS / f"partition={partition}{f'.{epoch}' if epoch else ''}.lock"
 
 
-def _found_journals(
+def found_journals(
     journals: Path, prefix: str = ".+", partition: str = r"\d{1,6}"
 ) -> list[tuple[str, int, int, Path]]:  # fmt: skip
     """Prefix, partition, epoch and path of the journals in a directory; `prefix` and `partition` are patterns."""
@@ -177,7 +184,7 @@ def _found_journals(
 
 def check_subject(journals: Path, prefix: str) -> None:
     """Raises ConfigError: collectors of another subject write this archive, and both would write the same files."""
-    found = {each[0] for each in _found_journals(journals)}
+    found = {each[0] for each in found_journals(journals)}
     if found and prefix not in found:
         raise ConfigError(
             f"this archive belongs to subject {min(found)!r}, and SHIPPER_SUBJECT is {prefix!r}",
@@ -202,12 +209,12 @@ class ArchiveLocation:
 
     def newest_epoch(self, partition: int) -> int | None:
         """The highest epoch with a journal, which is the current one; None: the partition has no journal here."""
-        found = _found_journals(self.journals, re.escape(self.prefix), str(partition))
+        found = found_journals(self.journals, re.escape(self.prefix), str(partition))
         return max((epoch for _, _, epoch, _ in found), default=None)
 
     def newest_journals(self) -> dict[int, Path]:
         """The current journal of each partition of this archive: the one of the highest epoch."""
-        found = sorted(_found_journals(self.journals, re.escape(self.prefix)))
+        found = sorted(found_journals(self.journals, re.escape(self.prefix)))
         return {partition: path for _, partition, _, path in found}
 
     def journal(self, partition: int, epoch: int) -> Path:

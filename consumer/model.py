@@ -50,6 +50,17 @@ class ArchivedSource:
         )
 
 
+class Altered(enum.IntEnum):
+    """Why the archived text of a source may differ from the host's file, although all of it is there.
+
+    The values are in the journal; of two reasons the higher one is kept.
+    """
+
+    UNKNOWN = 0  #: archived by a version that did not record it
+    EDITED = 1  #: the producer filtered, redacted or converted a part
+    REDACTED = 2  #: text was blacked out in the archive; its sum, by which short text can be guessed, is not kept
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
     """How far the stream is applied."""
@@ -150,6 +161,7 @@ class Changes:
     left: dict[str, int] = field(default_factory=dict)  #: by host that left the partition: the version of its marker
     shared: set[SourceKey] = field(default_factory=set)  #: sources that are new here and are in another partition
     forks: dict[SourceKey, tuple[str, ...]] = field(default_factory=dict)  #: new forks, by the source that forked
+    edited: set[SourceKey] = field(default_factory=set)  #: sources with a block that their producer edited
 
 
 class Until(enum.Enum):

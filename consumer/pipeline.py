@@ -16,7 +16,7 @@ from consumer.commit.store import PartitionStore
 from consumer.commit.watermark import REASON_EXCLUDED, REASON_FORKED, REASON_REWRITTEN
 from consumer.dlq import publish
 from consumer.model import PartitionOptions, SourceKey, Until
-from consumer.partition.maintenance import ControlRequests, Maintenance, partition_tasks
+from consumer.partition.maintenance import ControlRequests, Maintenance, RedactedSums, partition_tasks
 from consumer.partition.missing_ranges import MissingRanges
 from consumer.partition.purge import StreamPurge
 from consumer.partition.receipts import ReceiptSender
@@ -81,6 +81,7 @@ class Worker:
         await self._store.lease.hold()
         self._missing.begin_session()
         await self._store.recover(self._options.partition)
+        await self._maintenance.redacted.forget()
         await self._maintenance.sealing.resume()
         await inbox.begin(await first_to_read(inbox, self._store, self._options.partition))
         await self._maintenance.requests.listen(inbox)
@@ -194,9 +195,10 @@ def make_worker(
     missing, purge = MissingRanges(options, store, stream), StreamPurge(options, store, stream)
     sealing = SealScheduler(options, store, sealer, frames, stream, sessions.stop)
     receipts = ReceiptSender(options, store)
-    tasks = list(partition_tasks(options, store, missing, sealing, receipts, purge))
+    redacted = RedactedSums(store)
+    tasks = list(partition_tasks(options, store, missing, sealing, receipts, purge, redacted))
     requests = ControlRequests(options, receipts, sealing)
-    maintenance = Maintenance(tasks, sealing, receipts, purge.site, requests, stream)
+    maintenance = Maintenance(tasks, sealing, receipts, purge.site, requests, stream, redacted)
     return Worker(options, store, Applier(options, store, frames), missing, maintenance, sessions)
 
 

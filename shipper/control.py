@@ -44,6 +44,7 @@ ASKING_ROLES = ("collector", "partitioner", "reader", "monitor", "operator")
 
 _VERSION: Fields = {"v": 1}
 _MAX_NUMBER = (1 << 63) - 1
+_MAX_CRC = (1 << 32) - 1
 _MAX_PARTITION = 999_999
 _MAX_NAME = 200
 _SOURCE = re.compile("[0-9a-f]{16}")
@@ -323,12 +324,15 @@ class SourceMark(NamedTuple):
     elsewhere: int  #: up to there another archive has it
     ended: bool = False  #: nothing more is read of it
     excluded: bool = False  #: the configuration of the host no longer names the file
+    crc: int = -1  #: CRC-32 of the host's file from `origin` to `offset`; -1: not reported, as by older producers
 
     def to_json(self) -> Fields:
         """The fields of the record."""
         fields = self._asdict()
         if not self.excluded:
             del fields["excluded"]
+        if self.crc < 0:
+            del fields["crc"]
         return fields
 
     @classmethod
@@ -341,7 +345,8 @@ class SourceMark(NamedTuple):
             return None
         numbers = {name: _number(fields, name) for name in ("origin", "offset", "size", "archived", "elsewhere")}
         ended, excluded = fields.get("ended") is True, fields.get("excluded") is True
-        return cls(source, file, **numbers, ended=ended, excluded=excluded)
+        crc = _number(fields, "crc", default=-1)
+        return cls(source, file, **numbers, ended=ended, excluded=excluded, crc=crc if crc <= _MAX_CRC else -1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Durable changes to the file system: replace a file as a whole, make a rename last, hold a lock; and who may read."""
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import os
@@ -36,11 +37,18 @@ def readable_by(readers: str) -> Iterator[None]:
         os.umask(inherited)
 
 
+_NO_SYNC_OF_NAMES = frozenset({errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.EOPNOTSUPP})
+"""File systems of networks that have no sync of a directory answer so; their names are durable otherwise, or never."""
+
+
 def sync_directory(path: Path) -> None:
     """Make the names in `path` durable: a rename or a new file is lost at power failure without it."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_SYNC_OF_NAMES:
+            raise
     finally:
         os.close(descriptor)
 
@@ -59,6 +67,44 @@ def replace_file(path: Path, content: bytes, *, mode: int = 0o644) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync_directory(path.parent)
+
+
+_C = ctypes.CDLL(None, use_errno=True)
+_AT_FDCWD, _RENAME_NOREPLACE = -100, 1
+_NO_HARD_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EACCES, errno.EMLINK, errno.EINVAL})
+_NO_SUCH_RENAME = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
+
+
+def name_if_free(temporary: Path, target: Path) -> bool:
+    """Give a file a second name, or its only one where the file system has no hard links; False: `target` is taken.
+
+    `temporary` may be there or not afterwards. Raises OSError.
+    """
+    try:
+        os.link(temporary, target)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_HARD_LINKS:
+            raise
+        return _rename_if_free(temporary, target)
+    return True
+
+
+def _rename_if_free(temporary: Path, target: Path) -> bool:
+    """Where no rename without replacing exists either, another process could take the name at the same moment."""
+    names = os.fsencode(temporary), os.fsencode(target)
+    if hasattr(_C, "renameat2"):
+        if _C.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_NOREPLACE) == 0:
+            return True
+        if (number := ctypes.get_errno()) == errno.EEXIST:
+            return False
+        if number not in _NO_SUCH_RENAME:
+            raise OSError(number, os.strerror(number), str(target))
+    if target.exists():
+        return False
+    temporary.rename(target)
+    return True
 
 
 def make_directory(path: Path, *, mode: int = 0o755) -> None:

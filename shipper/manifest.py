@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 VERSION = 1
 FORKED = "forked"
 """Reason of a gap that lost nothing: its source is a fork of another one, which holds the bytes before the fork."""
+PROOF = "proof"
+"""A field that is reserved for a signed proof of a later version, with any value. Readers of this version ignore it."""
 _NEWER = frozenset({"filtered", "edited", "labels", "crc32_stored", "replaces", "redactions", "removals"})
 
 
@@ -128,6 +130,7 @@ def from_line(line: bytes) -> Segment:
         raise ValueError("no JSON") from None
     if not isinstance(fields, dict) or fields.get("v") != VERSION:
         raise ValueError("not a manifest line of version 1")
+    fields.pop(PROOF, None)
     try:
         fields["spans"] = tuple(SourceSpan(**span) for span in fields.get("spans", ()))
         fields["labels"] = dict(fields.get("labels", {}))

@@ -5,7 +5,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,12 @@ from consumer.audit.finding import Finding, Weight
 from consumer.audit.journal_snapshot import JournalSnapshots, journal_directory
 from consumer.audit.producer_comparison import HostComparison, ProducerReports, ask, compare
 from consumer.audit.repair_duplicates import Repair, RepairResult, SegmentRepair
+from consumer.audit.source_sums import Marks
 from consumer.audit.totals import Row, Sum
 from consumer.segments.manifest_store import removed_days
 from shipper.errors import EXIT_OK, ConfigError, Unavailable, UsageError
 from shipper.interrupts import interrupt_on_termination
-from shipper.settings import CollectorSettings, NatsSettings, Settings
+from shipper.settings import CollectorSettings, Settings
 from shipper.table_printer import BAD, CHANGED, SAME, STACK, fitted, print_lines, print_signed, standard_output, texts
 from shipper.units import counted, format_bytes, printable
 
@@ -56,15 +57,15 @@ class AuditOptions:
 def run(options: AuditOptions, settings: Settings) -> int:
     """The exit code. Raises ConfigError, Unavailable: there is no such archive or day; UsageError: of the options."""
     interrupt_on_termination()
-    scope = _scope(settings.collector, *chosen_days(options.date, options.since, options.until), options.host)
+    scope = _scope(settings.collector, options)
     if options.repair_duplicates:
         if options.ask_hosts:
             raise UsageError("--hosts goes without --repair-duplicates", hint="run the audit with --hosts afterwards")
         return _repair(scope, options)
     if options.yes:
         raise UsageError("--yes is for --repair-duplicates: the audit itself changes nothing")
-    said = _ask(settings.nats, scope) if options.ask_hosts else None
-    result = _audited(scope)
+    said = _ask(settings, scope) if options.ask_hosts else None
+    result = _audited(scope, said.marks if said else {})
     told: list[HostComparison] = []
     if said is not None:
         with JournalSnapshots(scope.journals) as journals:
@@ -103,8 +104,9 @@ def _check_owner(archive: Path) -> None:
         raise ConfigError(f"the archive {archive} belongs to another user (user id {owner})", hint=_OWNER_HINT)
 
 
-def _scope(chosen: CollectorSettings, since: str, until: str, host: str) -> Scope:
+def _scope(chosen: CollectorSettings, options: AuditOptions) -> Scope:
     """What is audited. Raises ConfigError: there is no archive; Unavailable: it has nothing of that day or host."""
+    (since, until), host = chosen_days(options.date, options.since, options.until), options.host
     archive = chosen.directory
     identity = existing_identity(archive, hint=_NAME_IT)
     journals = journal_directory(archive, identity, chosen.state)
@@ -113,22 +115,23 @@ def _scope(chosen: CollectorSettings, since: str, until: str, host: str) -> Scop
     if (since or until) and not any(map(scope.has_day, days)):
         listed = f"it has {min(days)} to {max(days)}" if days else "it has no day at all"
         raise Unavailable(f"the archive {archive} has nothing of these days; {listed}", hint="choose another --date")
-    if host != "*" and not hosts(scope):
+    if host != "*" and not options.ask_hosts and not hosts(scope):  # with --hosts, its producer may know why
         raise Unavailable(f"the archive {archive} has nothing of {host}", hint="write --host 'web*' for every web host")
     return scope
 
 
-def _ask(settings: NatsSettings, scope: Scope) -> ProducerReports:
+def _ask(settings: Settings, scope: Scope) -> ProducerReports:
     with JournalSnapshots(scope.journals) as journals:
         names = hosts(scope) | {key.host for _, key, _ in journals.watermarks() if scope.has_host(key.host)}
         places = list(journals.places)
-    return asyncio.run(ask(settings, existing_identity(scope.archive, hint=_NAME_IT), names, places))
+    identity = existing_identity(scope.archive, hint=_NAME_IT)
+    return asyncio.run(ask(settings.nats, identity, scope, names, places, settings.logs.subject))
 
 
-def _audited(scope: Scope) -> AuditResult:
+def _audited(scope: Scope, marks: Marks) -> AuditResult:
     try:
         with JournalSnapshots(scope.journals) as journals, _progress() as told:
-            return Audit(scope, journals, told).run()
+            return Audit(scope, journals, told, marks).run()
     except OSError as error:
         what = error.filename or scope.archive
         raise ConfigError(
@@ -198,22 +201,46 @@ def summary(result: AuditResult, hosts: Sequence[HostComparison] = ()) -> str:
     """One line for a person."""
     total = _total(result.rows)
     seconds = max(result.seconds, 1e-6)
+    archived = total["archived"]
     parts = [
-        _verdict(result, sum(host.unshipped for host in hosts)),
+        _verdict(result, hosts),
         f"{counted(len({row.host for row in result.rows}), 'host')}, {counted(result.files, 'file')}",
-        f"{counted(total['archived']['lines'], 'line')} and {format_bytes(total['archived']['bytes'])} proven",
+        f"{counted(archived['lines'], 'line')} and {format_bytes(archived['bytes'])} match their manifests",
+        _proofs(compared(result), asked=bool(hosts)),
         f"{format_bytes(total['damaged']['bytes'])} damaged, {format_bytes(total['missing']['bytes'])} missing",
         f"read {format_bytes(result.octets)} in {seconds:.1f} s",
     ]
     return "; ".join(parts)
 
 
-def _verdict(result: AuditResult, unshipped: int) -> str:
+def compared(result: AuditResult) -> dict[str, int]:
+    """Bytes of text by what they were compared with; `differing`: in a source with another sum than was recorded."""
+    rows = result.rows
+    return {
+        "manifest": sum(row.archived.bytes for row in rows),
+        "journal": sum(row.journal_bytes for row in rows),
+        "producers": sum(row.producer_bytes for row in rows),
+        "differing": sum(row.differing_bytes for row in rows),
+    }
+
+
+def _proofs(octets: Mapping[str, int], *, asked: bool) -> str:
+    """How much of it was compared with more than its manifest."""
+    journal = f"{format_bytes(octets['journal'])} proven by journals"
+    producers = f" and {format_bytes(octets['producers'])} by producers" if asked else ""
+    differing = f", {format_bytes(octets['differing'])} DIFFERENT" if octets["differing"] else ""
+    return journal + producers + differing
+
+
+def _verdict(result: AuditResult, hosts: Sequence[HostComparison]) -> str:
     if not result.complete:
         return "NOT COMPLETE"
     if not (result.rows or result.files):  # retention removed all of it, with a record
         return "nothing left to verify"
-    return f"complete for what was shipped, {format_bytes(unshipped)} not shipped yet" if unshipped else "complete"
+    waiting, unshipped = sum(host.waiting for host in hosts), sum(host.unshipped for host in hosts)
+    left = [f"{format_bytes(unshipped)} not shipped yet"] if unshipped else []
+    left += [f"{format_bytes(waiting)} in the stream"] if waiting else []
+    return "; ".join(["complete so far", *left]) if left else "complete"
 
 
 def result_json(result: AuditResult, hosts: Sequence[HostComparison]) -> str:
@@ -227,6 +254,7 @@ def result_json(result: AuditResult, hosts: Sequence[HostComparison]) -> str:
         "host": scope.host,
         "complete": result.complete,
         "totals": _total(result.rows),
+        "compared": compared(result),
         "read": {"files": result.files, "bytes": result.octets, "seconds": round(result.seconds, 3)},
         "findings": [_finding(finding) for finding in result.findings],
         "files": [asdict(row) | {"complete": row.complete} for row in result.rows],

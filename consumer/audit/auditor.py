@@ -16,6 +16,7 @@ from consumer.audit.day_inventory import STATE_HINT, DayInventory, Scope, take_i
 from consumer.audit.expected_file import ExpectedFile
 from consumer.audit.finding import Finding, Kind, Weight
 from consumer.audit.journal_snapshot import JournalSnapshots
+from consumer.audit.source_sums import Marks, SourceSums
 from consumer.audit.totals import Row, Rows
 from consumer.audit.verify_file import Checked, check_all, findings_of
 from consumer.segments.manifest_store import removed_days, removed_hosts
@@ -59,12 +60,16 @@ class Progress:
 class Audit:
     """One audit, from its first check to its result."""
 
-    def __init__(self, scope: Scope, journals: JournalSnapshots, progress: Progress) -> None:
+    def __init__(
+        self, scope: Scope, journals: JournalSnapshots, progress: Progress, marks: Marks | None = None
+    ) -> None:
+        """`marks`: what the producers report, by host, as it was before the journals."""
         self._scope = scope
         self._journals = journals  # as at the beginning: everything in them must be found
         self._progress = progress
         self._rows = Rows()
         self._sources = SourceCoverage(scope)
+        self._sums = SourceSums(journals, marks or {})
         self._result = AuditResult(scope=scope, findings=[*journals.findings, *_without_journal(scope, journals)])
         self._in_flight: dict[str, int] = {}  # bytes after the committed length, by path
         self._is_settled = True
@@ -90,6 +95,7 @@ class Audit:
         bounds = self._bounds(days, removed)._replace(cut=frozenset(chain.from_iterable(hosts.values())))
         if self._is_settled:
             self._result.findings += self._sources.findings(self._journals, self._rows, bounds)
+        self._result.findings += self._sums.findings(self._rows)
         if octets := sum(self._in_flight.values()):
             text = f"{octets:,} bytes in open files are not committed yet: a collector is writing them"
             self._note(Kind.UNCOMMITTED_BYTES, text, octets=octets)
@@ -167,7 +173,7 @@ class Audit:
     def _checked(self, entries: Iterable[ExpectedFile]) -> dict[str, Checked]:
         wanted = list(entries)
         self._progress.expect(sum(entry.stored for entry in wanted))
-        found = check_all(self._scope.archive, wanted, self._progress.advance)
+        found = check_all(self._scope.archive, wanted, self._progress.advance, self._sums.cuts)
         checked = {each.entry.path: self._without_writing(each) for each in found}
         self._result.files += len(checked)
         self._result.octets += sum(each.octets for each in checked.values())
@@ -188,6 +194,8 @@ class Audit:
             row.count(each)
             row.lose(sum(each.octets for each in found if each.kind is Kind.GAP))
             self._result.findings += [*found, *self._sources.add(entry)]
+            if each.sound:
+                self._sums.add(entry, each.parts)
 
     def _note(self, kind: Kind, text: str, *, date: str = "", host: str = "", octets: int = 0) -> None:
         note = Finding(kind=kind, weight=Weight.NOTE, date=date, host=host, octets=octets, text=text)

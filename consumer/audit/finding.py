@@ -26,6 +26,7 @@ class Kind(enum.Enum):
     REMOVED_HOST = "removed_host"  #: a day of one host, by its share of the archive
     REDACTED = "redacted"  #: blacked out on purpose, as recorded
     REMOVED_COPY = "removed_copy"  #: doubled bytes were removed, as recorded
+    DIFFERENT_SUM = "different_sum"  #: a source's text has another CRC than the journal or its producer recorded
     PRODUCER = "producer"
     NOTHING_ARCHIVED = "nothing_archived"  #: no day, no file: nothing could be verified
 

@@ -22,7 +22,7 @@ from consumer.archive import JOURNALS
 from consumer.audit.expected_file import ExpectedFile, of_open_file
 from consumer.audit.finding import Finding, Kind
 from consumer.commit.journal import SOURCE_COLUMNS, Journal, to_known
-from consumer.model import ArchivedSource, SourceKey
+from consumer.model import Altered, ArchivedSource, SourceKey
 from shipper.errors import ConfigError, Fatal
 
 _NAME = re.compile(r"(?P<prefix>.+)\.p(?P<partition>\d+)(\.(?P<epoch>\d+))?\.sqlite")
@@ -106,6 +106,16 @@ class JournalSnapshots:
         for place in self.places.values():
             with contextlib.closing(sqlite3.connect(place.copy)) as database:
                 yield from map(to_known, database.execute(f"SELECT {SOURCE_COLUMNS} FROM sources"))  # noqa: S608
+
+    def altered(self) -> dict[SourceKey, Altered]:
+        """The sources whose text is not, or may not be, that of the host's file, and the strongest reason."""
+        found: dict[SourceKey, Altered] = {}
+        for place in self.places.values():
+            with contextlib.closing(sqlite3.connect(place.copy)) as database:
+                for host, id_, why in database.execute("SELECT host, id, why FROM altered"):
+                    key = SourceKey(host, id_)
+                    found[key] = max(found.get(key, Altered.UNKNOWN), Altered(why))
+        return found
 
     def watermarks(self) -> Iterator[tuple[JournalLocation, SourceKey, int]]:
         """How far each source is archived, and in which journal that is."""

@@ -1,20 +1,27 @@
 """Compares the archive with what the producers report of their files: `fshipper audit --hosts`."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from consumer.audit.day_inventory import Scope
 from consumer.audit.finding import Finding, Kind, Weight
 from consumer.audit.journal_snapshot import JournalLocation, JournalSnapshots
 from consumer.model import SourceKey
+from shipper import heartbeat, partition_map
 from shipper.control import MarksReply, MarksRequest, SourceMark
+from shipper.errors import ConfigError, ShipperError, StreamMissing
 from shipper.jetstream.admin import Admin
 from shipper.jetstream.connection import MONITOR_INBOX, Connection, connect_as
+from shipper.jetstream.heartbeat_stream import HeartbeatReader
+from shipper.jetstream.kv_bucket import JetStreamBucket
 from shipper.settings import NatsSettings
-from shipper.subjects import control_ask, control_down, stream_name
+from shipper.subjects import checked_host, control_ask, control_down, host_of_beat, map_key, stream_name
 from shipper.units import counted, format_bytes
 
+_SILENT = "the server knows this host, the archive has nothing of it, and no producer answers"
 ANSWER_SECONDS = 2.0
 MAX_PARALLEL_REQUESTS = 64
 _LOST_HINT = (
@@ -31,6 +38,7 @@ class ProducerReports:
 
     marks: dict[str, tuple[SourceMark, ...] | None]  #: by host; None: no producer answers
     last: dict[JournalLocation, int]  #: the newest sequence that each stream holds, later than every mark; 0: none
+    unknown: Mapping[str, int] = field(default_factory=dict)  #: hosts that the archive does not know; their partitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +51,7 @@ class HostComparison:
     unshipped: int = 0  #: bytes in its files that no server has acknowledged
     waiting: int = 0  #: acknowledged and not archived: in the stream
     missing: int = 0  #: acknowledged, and neither in the stream nor in the archive
+    forgotten: int = 0  #: reported as archived, and not in the journal any more
 
     @property
     def text(self) -> str:
@@ -53,13 +62,18 @@ class HostComparison:
         parts += [f"{format_bytes(self.unshipped)} not shipped yet"] if self.unshipped else []
         parts += [f"{format_bytes(self.waiting)} in the stream, not archived yet"] if self.waiting else []
         parts += [f"{format_bytes(self.missing)} MISSING"] if self.missing else []
+        parts += [f"{format_bytes(self.forgotten)} REMOVED after they were archived"] if self.forgotten else []
         return ", ".join(parts if len(parts) > 1 else [*parts, "all archived"])
 
 
 async def ask(
-    settings: NatsSettings, archive: str, hosts: Iterable[str], places: Iterable[JournalLocation]
-) -> ProducerReports:
-    """Query every one of `hosts`, then the streams; `archive` is the identity of the audited archive.
+    settings: NatsSettings, archive: str, scope: Scope, hosts: Iterable[str], places: Sequence[JournalLocation],
+    prefix: str,
+) -> ProducerReports:  # fmt: skip
+    """Query every one of `hosts`, and every host that the server knows, then the streams.
+
+    `archive`: the identity of the audited archive, which may have lost all that it had of a host; `prefix`: first token
+    of the subjects, which the journals contain, too.
 
     Raises:
         Unavailable, Fatal, SessionLost: no server, or the session ended.
@@ -68,9 +82,14 @@ async def ask(
     connection = await connect_as(settings, name="fshipper audit", inboxes=("_INBOX_collector", MONITOR_INBOX))
     async with connection:
         slots = asyncio.Semaphore(MAX_PARALLEL_REQUESTS)
-        names = sorted(hosts)
+        known = set(hosts)
+        prefixes = {prefix, *(place.prefix for place in places)}
+        found = {host: at for each in sorted(prefixes) for host, at in (await _on_server(connection, each)).items()}
+        unknown = {host: at for host, at in found.items() if host not in known and scope.has_host(host)}
+        names = sorted({*known, *unknown})
         marks = await asyncio.gather(*(_marks_of(connection, host, request, slots) for host in names))
-        return ProducerReports(dict(zip(names, marks, strict=True)), await _newest(Admin(connection), places))
+        last = await _newest(Admin(connection), places)
+        return ProducerReports(dict(zip(names, marks, strict=True)), last, unknown)
 
 
 def compare(said: ProducerReports, journals: JournalSnapshots) -> tuple[list[HostComparison], list[Finding]]:
@@ -78,12 +97,18 @@ def compare(said: ProducerReports, journals: JournalSnapshots) -> tuple[list[Hos
     held, homes = _held(said, journals)
     unread = {where for where, place in journals.places.items() if place.resume <= said.last.get(where, 0)}
     hosts, findings = [], list[Finding]()
+    own = {where.partition for where in journals.places}
     for name, marks in said.marks.items():
+        is_foreign = name in said.unknown and said.unknown[name] not in own  # another archive has its partition
         if marks is None:
             hosts.append(HostComparison(name=name, answers=False))
+            if name in said.unknown and not is_foreign:
+                findings.append(Finding(kind=Kind.PRODUCER, weight=Weight.NOTE, host=name, text=_SILENT))
             continue
         pending = homes[name] in unread if name in homes else bool(unread)
         behind = [_shortfall(mark, held.get(SourceKey(name, mark.source), 0)) for mark in marks if journals.places]
+        if is_foreign:
+            behind = [each._replace(missing=0) for each in behind]
         missing = sum(each.missing for each in behind)
         hosts.append(
             HostComparison(
@@ -93,6 +118,7 @@ def compare(said: ProducerReports, journals: JournalSnapshots) -> tuple[list[Hos
                 unshipped=sum(max(0, mark.size - mark.offset) for mark in marks if not mark.excluded),
                 waiting=missing if pending else 0,
                 missing=0 if pending else missing,
+                forgotten=sum(each.forgotten for each in behind),
             )
         )
         findings += _findings(name, behind, Weight.NOTE if pending else Weight.DAMAGE)
@@ -149,6 +175,23 @@ async def _marks_of(
         where = control_ask(host) if connection.is_monitor else control_down(host)
         reply = MarksReply.from_json(await connection.ask(where, request.to_json(), ANSWER_SECONDS))
     return reply.marks if reply else None
+
+
+async def _on_server(connection: Connection, prefix: str) -> dict[str, int]:
+    """The hosts that the server knows, with their partitions: by heartbeats of the last 30 days, and by the map."""
+    found: dict[str, int] = {}
+    try:
+        entry = (await JetStreamBucket(connection).entries([map_key(prefix)])).get(map_key(prefix))
+        known = partition_map.decode(entry.value) if entry else None
+        found |= known.overrides if known else {}
+    except ShipperError:  # there is no bucket, or this user may not read it
+        connection.check()
+    with contextlib.suppress(StreamMissing):  # no stream of heartbeats
+        for stored in (await HeartbeatReader(connection, prefix).poll()).beats:
+            with contextlib.suppress(ConfigError):  # no producer accepts such a name
+                beat = heartbeat.decode(stored.payload)
+                found[checked_host(host_of_beat(stored.subject))] = beat.partition if beat else -1
+    return found
 
 
 async def _newest(admin: Admin, places: Iterable[JournalLocation]) -> dict[JournalLocation, int]:

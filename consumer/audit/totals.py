@@ -27,14 +27,17 @@ class Row:
     date: str
     files: int = 0  #: segments and open files
     shipped: Sum = field(default_factory=Sum)  #: archived, damaged and missing
-    archived: Sum = field(default_factory=Sum)  #: proven to be there
+    archived: Sum = field(default_factory=Sum)  #: there, as manifest or journal list the file
     damaged: Sum = field(default_factory=Sum)  #: there, but not as they were committed
     missing: Sum = field(default_factory=Sum)  #: the number of lines is unknown for bytes that never arrived
+    journal_bytes: int = 0  #: of `archived`: proven by the journal's sum of their source
+    producer_bytes: int = 0  #: of `archived`: proven by the sum that the producer reports
+    differing_bytes: int = 0  #: of `archived`: in a source whose sum differs
 
     @property
     def complete(self) -> bool:
         """Whether all that was shipped is archived."""
-        return not (self.damaged.bytes or self.missing.bytes)
+        return not (self.damaged.bytes or self.missing.bytes or self.differing_bytes)
 
     def count(self, checked: Checked) -> None:
         """Count a file that was checked."""

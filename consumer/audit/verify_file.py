@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from consumer.audit.expected_file import ExpectedFile, FileState
 from consumer.audit.finding import Finding, Kind, Weight
+from consumer.audit.text_parts import Cuts, PartSums, TextPart, split_at
 from consumer.segment_io import BROKEN, CHUNK_BYTES, ByteCounter, CountingReader, texts
 from shipper import layout
 from shipper.manifest import FORKED, Gap
@@ -35,6 +36,7 @@ class Checked:
     octets: int = 0  #: bytes that were read
     behind: int = 0  #: bytes after the committed length of an open file
     wrong: tuple[str, ...] = ()  #: the differences from the record; empty: none
+    parts: tuple[TextPart, ...] = ()  #: of its sources; none: they are unknown, or nothing is compared with them
     missing: bool = False
     unreadable: str = ""
 
@@ -44,13 +46,21 @@ class Checked:
         return not (self.wrong or self.missing or self.unreadable)
 
 
-def check_all(archive: Path, entries: Iterable[ExpectedFile], told: Callable[[int], None]) -> Iterator[Checked]:
-    """Check each of `entries`, in order; `told` is called with the bytes of each as it is done. Reading only."""
+def check_all(
+    archive: Path,
+    entries: Iterable[ExpectedFile],
+    told: Callable[[int], None],
+    cuts_of: Callable[[ExpectedFile], Mapping[str, Cuts]],
+) -> Iterator[Checked]:
+    """Check each of `entries`, in order; `told` is called with the bytes of each as it is done. Reading only.
+
+    `cuts_of`: where the parts of a file end whose sums are wanted, by source; called in this thread.
+    """
     threads = os.cpu_count() or 1
     calls = threading.Lock()
 
-    def work(entry: ExpectedFile) -> Checked:
-        checked = check(archive, entry)
+    def work(entry: ExpectedFile, cuts: Mapping[str, Cuts]) -> Checked:
+        checked = check(archive, entry, cuts)
         with calls:
             told(entry.stored)
         return checked
@@ -59,7 +69,7 @@ def check_all(archive: Path, entries: Iterable[ExpectedFile], told: Callable[[in
     with ThreadPoolExecutor(threads, thread_name_prefix="audit") as pool:
         try:
             for entry in entries:
-                waiting.append(pool.submit(work, entry))
+                waiting.append(pool.submit(work, entry, cuts_of(entry)))
                 if len(waiting) >= _AHEAD * threads:
                     yield waiting.popleft().result()
             while waiting:
@@ -75,13 +85,14 @@ class _Measured(NamedTuple):
     stored: CountingReader  #: the bytes that were read
     text: ByteCounter
     broken: str  #: why it could not be read further
+    parts: tuple[TextPart, ...]
 
 
-def check(archive: Path, entry: ExpectedFile) -> Checked:
-    """Read the file of `entry` once and compare."""
+def check(archive: Path, entry: ExpectedFile, cuts: Mapping[str, Cuts] = {}) -> Checked:
+    """Read the file of `entry` once and compare; with `cuts`, sum its parts, too."""
     for place in _places(entry):
         try:
-            found = _measure(archive / place.path, place)
+            found = _measure(archive / place.path, place, cuts)
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -95,6 +106,7 @@ def check(archive: Path, entry: ExpectedFile) -> Checked:
             octets=found.stored.octets,
             behind=max(0, found.size - place.stored) if place.is_waiting else 0,
             wrong=tuple(_differences(place, found)),
+            parts=found.parts,
         )
     return Checked(entry=entry, missing=entry.stored > 0)
 
@@ -112,15 +124,19 @@ def _places(entry: ExpectedFile) -> Iterator[ExpectedFile]:
         yield replace(entry, path=entry.also)
 
 
-def _measure(path: Path, entry: ExpectedFile) -> _Measured:
+def _measure(path: Path, entry: ExpectedFile, cuts: Mapping[str, Cuts]) -> _Measured:
     """Read as much of a file as counts, and of its text not much more than there should be. Raises OSError."""
     text, broken = ByteCounter(), ""
+    wanted = list(split_at(entry.spans, cuts)) if cuts else []
+    sums = PartSums(wanted, entry.joins) if len(wanted) > 1 else None  # of one part: the sum of the text
     with path.open("rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         stored = CountingReader(file, entry.stored if entry.is_waiting else sys.maxsize)
         try:
             for piece in texts(stored, entry.codec):
                 text.add(piece)
+                if sums is not None:
+                    sums.add(piece)
                 if text.octets > 2 * entry.raw + _TOLERANCE_BYTES:
                     broken = "there is far more text in it than there should be"
                     break
@@ -128,7 +144,11 @@ def _measure(path: Path, entry: ExpectedFile) -> _Measured:
             broken = str(error)
         while stored.read(CHUNK_BYTES):  # bytes that cannot be decompressed
             pass
-    return _Measured(size, stored, text, broken)
+    if sums is not None:
+        return _Measured(size, stored, text, broken, sums.parts())
+    is_one = len(wanted) == 1 and text.octets == entry.raw
+    parts = tuple(TextPart(each.source, each.start, each.end, text.crc) for each in wanted if is_one)
+    return _Measured(size, stored, text, broken, parts)
 
 
 def _differences(entry: ExpectedFile, found: _Measured) -> Iterator[str]:

@@ -20,7 +20,7 @@ from consumer.archive import ArchiveLocation, try_lock
 from consumer.cluster.locks import holder_of, lock_identity
 from consumer.cluster.membership import Claim
 from shipper import layout
-from shipper.durable_files import sync_directory
+from shipper.durable_files import name_if_free, sync_directory
 from shipper.errors import ArchiveTrouble, Fenced
 
 ATTEMPTS = 50
@@ -36,9 +36,8 @@ def begin_epoch(place: ArchiveLocation, partition: int, *, copied: int, epoch: i
     try:
         _copy(source, temporary)
         _settle(temporary)
-        os.link(temporary, target)  # fails if another collector created it
-    except FileExistsError:
-        raise Fenced(f"epoch {epoch} of partition {partition} was begun by another collector") from None
+        if not name_if_free(temporary, target):
+            raise Fenced(f"epoch {epoch} of partition {partition} was begun by another collector")
     finally:
         for path in (temporary, _wal(temporary)):
             path.unlink(missing_ok=True)

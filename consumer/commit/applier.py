@@ -195,6 +195,8 @@ class Applier:
         if block.gap:
             reason = block.end.value if block.end else REASON_MISSING
             self._lose(known, missing_after(block, known), reason, at, plan)
+        if block.edited is not None:
+            plan.changes.edited.add(known.key)
         crc = source_crc(block, known, rest.content)
         if crc.is_rewritten:
             plan.staged.rewritten.append(known)

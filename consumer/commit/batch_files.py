@@ -246,7 +246,7 @@ class BatchFiles:
     def append_line(self, at: Destination, plan: BatchPlan) -> None:
         """Append the line of a plain message."""
         self._draft(at, plan).append(at.delivery, "", at.delivery.payload + b"\n")
-        plan.staged.count(at.key, lines=1, octets=len(at.delivery.payload) + 1)
+        plan.staged.count(at.key, lines=count_lines(at.delivery.payload) + 1, octets=len(at.delivery.payload) + 1)
 
     def append_block(
         self, at: Destination, source: str, block: Block, new: Span, rest: Rest, plan: BatchPlan

@@ -24,7 +24,7 @@ from shipper.durable_files import sync_directory
 
 UNIT = 4096  # bytes; alignment of memory, offset and length. No disk requires more
 PIECE_BYTES = 4 * 1024 * 1024  # bytes per direct write; the writer waits for each, and continues with a cold cache
-REFUSED = frozenset({errno.EINVAL, errno.EOPNOTSUPP})
+REFUSED = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
 def write_all(descriptor: int, buffers: Sequence[bytes | memoryview], offset: int) -> int:

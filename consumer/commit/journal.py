@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from consumer.commit.disk_io import PinnedPath, changed
-from consumer.model import Account, ArchivedSource, Budget, Changes, Extent, OpenFile, Position, SourceKey
+from consumer.model import Account, Altered, ArchivedSource, Budget, Changes, Extent, OpenFile, Position, SourceKey
 from shipper.codec import decode_labels, encode_labels
 from shipper.errors import ConfigError, Fatal
 from shipper.layout import DAY_NS, FileKey, day_of, sealing_path
@@ -63,6 +63,11 @@ CREATE TABLE IF NOT EXISTS spent (
     PRIMARY KEY (date, host, budget)
 ) WITHOUT ROWID;
 """
+ALTERED_SCHEMA = """
+CREATE TABLE altered (host TEXT NOT NULL, id TEXT NOT NULL, why INTEGER NOT NULL, PRIMARY KEY (host, id)) WITHOUT ROWID
+"""
+"""Sources whose text is not, or may not be, that of the host's file, and why (`Altered`)."""
+_ALTER = "INSERT INTO altered VALUES (?, ?, ?) ON CONFLICT (host, id) DO UPDATE SET why = max(why, excluded.why)"
 """Tables that older versions ignore, so they need no new version."""
 MIGRATIONS = {
     1: (
@@ -155,6 +160,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._sources: dict[SourceKey, ArchivedSource] = {}
+        self._altered: set[SourceKey] = set()  # edited sources that are recorded, as many as are cached
         # row and end of the newest run of a source's bytes in an open file, by path and source
         self._newest_runs: dict[str, dict[str, tuple[int, int]]] = {}
         try:
@@ -174,6 +180,7 @@ class Journal:
             raise changed(str(self.path))
         self._database.close()
         self._sources.clear()
+        self._altered.clear()
         self._newest_runs.clear()
         self._open()
 
@@ -225,11 +232,13 @@ class Journal:
 
     def commit(self, changes: Changes) -> None:
         """Commit a batch. Durable when it returns; the files must be synced before."""
+        sources = [self._without_redacted_sum(known) for known in changes.sources.values()]
         with self._transaction():
             self._save_position(changes.position)
             self._database.executemany(
-                "INSERT OR REPLACE INTO sources VALUES (?,?,?,?,?,?,?,?)", map(source_row, changes.sources.values())
+                "INSERT OR REPLACE INTO sources VALUES (?,?,?,?,?,?,?,?)", map(source_row, sources)
             )
+            self._save_altered(changes.edited - self._altered, Altered.EDITED)
             self._save_files(changes.files.values())
             self._save_extents(changes.extents)
             self._database.executemany(
@@ -254,7 +263,26 @@ class Journal:
             ids = {SourceKey(key.host, fork) for key, forks in self.forks.items() for fork in forks}
             newest = {key.host: known.seen_ns for key, known in changes.sources.items() if key in ids}
             self.forked = {**self.forked, **newest}
-        self._remember(changes.sources.values())
+        self._remember_altered(changes.edited)
+        self._remember(sources)
+
+    def forget_sums(self, redacted: Iterable[SourceKey]) -> None:
+        """Keep no sum of these sources, now and later: redacted text that is short can be guessed from its sum.
+
+        Durable, also where the sums were on disk.
+        """
+        keys = set(redacted) - self.redacted
+        if not keys:
+            return
+        self._database.execute("PRAGMA secure_delete = ON")
+        with self._transaction():
+            self._save_altered(keys, Altered.REDACTED)
+            self._database.executemany("UPDATE sources SET crc = NULL WHERE host = ? AND id = ?", keys)
+        self._database.execute("PRAGMA secure_delete = OFF")
+        self.redacted |= keys
+        for key in keys:
+            self._sources.pop(key, None)
+        self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def begin_sealing(self, file: OpenFile, segment: str) -> OpenFile:
         """Record that `file` is not appended any more, and under which name it waits to become `segment`. Durable."""
@@ -293,6 +321,7 @@ class Journal:
         with self._transaction():
             rows = self._database.execute("DELETE FROM sources WHERE ended AND seen_ns < ?", (before_ns,))
             self._database.execute("DELETE FROM forks WHERE (host, fork) NOT IN (SELECT host, id FROM sources)")
+            self._database.execute("DELETE FROM altered WHERE (host, id) NOT IN (SELECT host, id FROM sources)")
         if rows.rowcount:
             self._sources.clear()
             self.forks = self._read_forks()
@@ -361,6 +390,9 @@ class Journal:
             self._database.execute("PRAGMA synchronous = FULL")
             self._check_version()
             self._database.executescript(ADDED_SCHEMA)
+            self._add_altered()
+            redacted = self._database.execute("SELECT host, id FROM altered WHERE why = ?", (Altered.REDACTED,))
+            self.redacted = {SourceKey(host, id_) for host, id_ in redacted}
             files = map(to_file, self._database.execute(f"SELECT {FILE_COLUMNS} FROM files"))  # noqa: S608 - fixed names
             self.files = {file.path: file for file in files}
             row = self._database.execute(f"SELECT {', '.join(_POSITION)} FROM stream").fetchone()  # noqa: S608
@@ -396,6 +428,25 @@ class Journal:
             with self._transaction():  # atomic, with the version number: a kill leaves the older version
                 for statement in (*MIGRATIONS[older], f"PRAGMA user_version = {older + 1}"):
                     self._database.execute(statement)
+
+    def _add_altered(self) -> None:
+        """Of the sources of an older version it is not known whether a producer edited a part of them."""
+        if self._database.execute("SELECT 1 FROM sqlite_schema WHERE name = 'altered'").fetchone():
+            return
+        with self._transaction():
+            self._database.execute(ALTERED_SCHEMA)
+            self._database.execute("INSERT INTO altered SELECT host, id, ? FROM sources", (Altered.UNKNOWN,))
+
+    def _save_altered(self, keys: Iterable[SourceKey], why: Altered) -> None:
+        self._database.executemany(_ALTER, [(*key, why) for key in keys])
+
+    def _without_redacted_sum(self, known: ArchivedSource) -> ArchivedSource:
+        return replace(known, crc=None, proven=False) if self.redacted and known.key in self.redacted else known
+
+    def _remember_altered(self, edited: Iterable[SourceKey]) -> None:
+        if len(self._altered) > MAX_CACHED:
+            self._altered.clear()
+        self._altered.update(edited)
 
     def _read_forks(self) -> dict[SourceKey, tuple[str, ...]]:
         found: dict[SourceKey, tuple[str, ...]] = {}

@@ -30,7 +30,8 @@ START_BYTES = 2 * 1024 * 1024  # bytes of a file after which their write to the 
 NO_SOURCE = "-"  # no source: the next append starts a new line
 RESERVED_DESCRIPTORS = 256  # for connections, journals, sealing, metrics
 MOST_OPEN = 16_384  # each descriptor uses memory of the kernel
-UNLINKABLE = frozenset({errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL})
+NAMES_IN_TURN = frozenset({errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL})
+"""Why single names below `live/` cannot be links: `/a` and `/a/b` of one host in turn, or a path that is too long."""
 
 
 def most_open(chosen: int) -> int:
@@ -56,6 +57,7 @@ class Sink:
         self._root = os.fspath(archive)
         self._open_files = open_files
         self._links = links
+        self._links_failed = False
         self._descriptors: OrderedDict[str, int] = OrderedDict()
         self._unsynced: set[str] = set()
         self._begun: dict[str, int] = {}  # by unsynced file: offset up to which the write to the disk was started
@@ -199,7 +201,10 @@ class Sink:
         return descriptor
 
     def _link(self, file: OpenFile) -> None:
-        """Link the open file below `live/`. A convenience: a name that cannot be linked must not stop the archive."""
+        """Link the open file below `live/`. A convenience: a name that cannot be linked must not stop the archive.
+
+        Whatever the error is: if the archive itself cannot be written either, the next write fails, too.
+        """
         live = layout.live_path(file.key)
         if {"", ".", ".."} & set(live.split("/")):  # possible names of a host, which would lead outside of `live/`
             return
@@ -212,9 +217,10 @@ class Sink:
                 os.symlink(target, link)
             except FileExistsError:
                 _point(link, target)
-        except OSError as error:  # `/a` and `/a/b` of one host in turn, or a path that is too long with `live/`
-            if error.errno not in UNLINKABLE:
-                raise
+        except OSError as error:
+            if error.errno not in NAMES_IN_TURN:
+                events.live_link_failed(file=live, error=error.strerror or str(error), is_first=not self._links_failed)
+                self._links_failed = True
 
 
 def _point(link: str, target: str) -> None:

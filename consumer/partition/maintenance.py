@@ -1,5 +1,6 @@
 """The periodic tasks of a partition's worker, and the one loop that runs those that are due."""
 
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from consumer.partition.purge import SitePurge, StreamPurge
 from consumer.partition.receipts import ReceiptSender, RequestLimit
 from consumer.partition.sealing import SealScheduler
 from consumer.partition.stream import StreamView
+from consumer.segments.manifest_store import RedactedSources
 from shipper.control import FinishRequest, ReceiptsRequest, request_from_json
 from shipper.ports import Inbox
 from shipper.subjects import MOVER, control_up
@@ -76,7 +78,7 @@ class PeriodicTask:
 
 def partition_tasks(
     options: PartitionOptions, store: PartitionStore, missing: MissingRanges, sealing: SealScheduler,
-    receipts: ReceiptSender, purge: StreamPurge,
+    receipts: ReceiptSender, purge: StreamPurge, redacted: "RedactedSums",
 ) -> Iterator[PeriodicTask]:  # fmt: skip
     """Every periodic task of a partition, in the order in which they run when several are due."""
     journal, stream = store.journal, purge.stream
@@ -88,6 +90,7 @@ def partition_tasks(
     yield PeriodicTask("request missing ranges", missing.check, lambda: HOLES_SECONDS, lambda: len(missing) > 0)
     yield PeriodicTask("read shared sources", lambda _: store.read_shared(), lambda: SHARED_SECONDS)
     yield PeriodicTask("check open files", lambda _: store.check_files(), lambda: POLL_SECONDS)
+    yield PeriodicTask("forget the sums of redacted sources", lambda _: redacted.forget(), lambda: POLL_SECONDS)
     yield PeriodicTask("seal requested", lambda _: sealing.seal_requested(), lambda: 0, lambda: sealing.has_requests)
     yield PeriodicTask("seal finished files", lambda _: sealing.seal_finished(), lambda: SEAL_SECONDS)
     yield PeriodicTask("send receipts", receipts.send_round, receipts.interval, lambda: bool(receipts.changed))
@@ -98,6 +101,20 @@ def partition_tasks(
         yield PeriodicTask("purge the stream", purge.run, purge.interval)
 
 
+class RedactedSums:
+    """Takes the sums of sources out of the journal of which text was redacted, also by other processes."""
+
+    def __init__(self, store: PartitionStore) -> None:
+        self._store = store
+        self._record = RedactedSources(store.sink.archive)
+
+    async def forget(self) -> None:
+        """Read the record, if it grew."""
+        with contextlib.suppress(OSError):  # nothing is lost while the record cannot be read: it is read again
+            if keys := self._record.new():
+                await self._store.run(self._store.journal.forget_sums, keys)
+
+
 class Maintenance:
     """What is done for a partition besides committing batches. Owned by its worker.
 
@@ -106,7 +123,7 @@ class Maintenance:
 
     def __init__(
         self, tasks: Sequence[PeriodicTask], sealing: SealScheduler, receipts: ReceiptSender, site: SitePurge,
-        requests: ControlRequests, stream: StreamView,
+        requests: ControlRequests, stream: StreamView, redacted: RedactedSums,
     ) -> None:  # fmt: skip
         self._tasks = tasks
         self.site = site
@@ -114,6 +131,7 @@ class Maintenance:
         self.receipts = receipts
         self.requests = requests
         self.stream = stream
+        self.redacted = redacted
 
     async def run_due(self, inbox: Inbox) -> None:
         """Run every task that is due. Raises what a task raises: it ends the session."""

@@ -17,8 +17,11 @@ import typer
 from consumer.archive import existing_identity
 from consumer.audit import manifest_listing
 from consumer.audit.day_inventory import chosen_days
+from consumer.audit.journal_snapshot import journal_directory
+from consumer.model import SourceKey
+from consumer.redact.sums import forget_in_journals
 from consumer.segments import rewrite_segment
-from consumer.segments.manifest_store import removed_days
+from consumer.segments.manifest_store import RedactedSources, erase_sums, removed_days
 from consumer.segments.rewrite_segment import (
     alone,
     current_segments,
@@ -165,6 +168,7 @@ class Rewriter:
         self._archive = archive
         self._choice = choice
         self._reason = reason
+        self._record = RedactedSources(archive)
 
     def find(self, segment: Segment) -> tuple[bytes, list[Range]] | None:
         """The text of `segment` and what to black out in it; None: there is nothing.
@@ -201,6 +205,7 @@ class Rewriter:
             if segment is None or found is None:
                 return None
             text, black = found
+            self._record.record(SourceKey(segment.host, span.source) for span in segment.spans)
             records = self._choice.records(segment, black, at=now(), reason=self._reason)
             redactions = (*segment.redactions, *records)
             made = replace_segment_text(self._archive, segment, blackened(text, black), redactions=redactions)
@@ -299,7 +304,8 @@ def run(options: RedactOptions) -> int:
     first, last = chosen_days(options.date, options.since, options.until)
     collector = load({"collector.directory": options.directory}, config=options.config).collector
     archive = collector.directory
-    existing_identity(archive, hint="name the collector's directory: fshipper redact DIRECTORY, or SHIPPER_DIRECTORY")
+    hint = "name the collector's directory: fshipper redact DIRECTORY, or SHIPPER_DIRECTORY"
+    journals = journal_directory(archive, existing_identity(archive, hint=hint), collector.state)
     where = RedactionScope(archive=archive, host=options.host, file=options.file, since=first, until=last)
     where.check()
     rewriter = Rewriter(archive, choice, reason=options.reason)
@@ -311,6 +317,8 @@ def run(options: RedactOptions) -> int:
             told = _do(where, rewriter, told)
         elif not options.dry_run:
             _finish(where)
+        if not options.dry_run:
+            forget_in_journals(archive, journals, RedactedSources(archive).new())
     waiting = where.waiting()
     _tell(told, waiting, as_json=options.as_json, done=not options.dry_run)
     return EXIT_LEFT if waiting else EXIT_OK
@@ -350,8 +358,10 @@ def _do(where: RedactionScope, rewriter: Rewriter, told: Sequence[RedactedSegmen
 
 
 def _finish(where: RedactionScope) -> None:
-    """Remove replaced segments that a kill left."""
+    """Remove replaced segments that a kill left, and the sums of what was in them."""
     remove_replaced(where.archive, where.sealed())
+    for date in where.dates():
+        erase_sums(where.archive, date, where.host)
 
 
 def _ask(told: Sequence[RedactedSegment], *, yes: bool) -> None:

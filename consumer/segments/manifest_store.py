@@ -1,13 +1,18 @@
-"""The manifests of an archive on disk: lines are appended for good, and found again. What is damaged is skipped."""
+"""The manifests of an archive on disk: lines are appended for good, and found again. What is damaged is skipped.
+
+Of a line that was replaced to redact its text, the sums are erased; nothing else of a line ever changes.
+"""
 
 import fcntl
 import json
 import os
-from collections.abc import Container, Iterator, Mapping
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from consumer.archive import manifests_of_day
+from consumer.model import SourceKey
 from shipper import layout, manifest
 from shipper.durable_files import make_directory, replace_file, sync_directory
 from shipper.manifest import Segment
@@ -112,6 +117,76 @@ def removed(archive: Path) -> list[dict[str, Any]]:
 def removed_days(archive: Path) -> set[str]:
     """The days that retention took away, or is taking away."""
     return {str(fields.get("date")) for fields in removed(archive)}
+
+
+class RedactedSources:
+    """The sources of which text was redacted, as their record grows."""
+
+    def __init__(self, archive: Path) -> None:
+        self._path = archive / layout.REDACTED_SOURCES_PATH
+        self._read_bytes = 0
+        self._known: set[SourceKey] = set()
+
+    def new(self) -> set[SourceKey]:
+        """Those that were recorded since the last call. Raises OSError."""
+        try:
+            size = self._path.stat().st_size
+        except FileNotFoundError:
+            return set()
+        if size == self._read_bytes:
+            return set()
+        every = (_fields(line) for _, line in _lines(self._path))
+        found = {SourceKey(str(fields.get("host")), str(fields.get("source"))) for fields in every if fields}
+        new, self._known, self._read_bytes = found - self._known, found, size
+        return new
+
+    def record(self, keys: Iterable[SourceKey]) -> None:
+        """Record sources durably, each once. Raises OSError."""
+        self.new()
+        for key in sorted(set(keys) - self._known):
+            append(self._path, json.dumps({"v": 1, "host": key.host, "source": key.id}).encode() + b"\n")
+
+
+_SUM = re.compile(rb'"crc32(?:_stored)?"\s*:\s*"([0-9a-f]{8})"')
+NO_SUM = b"0" * 8
+"""In the line of a segment that was replaced to redact it."""
+
+
+def erase_sums(archive: Path, date: str, host: str) -> int:
+    """Erase the sums of what was redacted, in the lines of segments that were replaced; the number of lines changed.
+
+    Short text can be guessed from its sum. Only the digits are overwritten, in place: no line moves, so that a
+    collector may append meanwhile, and a kill leaves every line readable. No reader verifies what was replaced.
+    """
+    places: dict[str, list[tuple[Path, int, bytes]]] = {}
+    lines: list[dict[str, Any]] = []
+    for path in manifests_of_day(archive, date):
+        for offset, line in _lines(path):
+            fields = _fields(line)
+            if fields.get("host") == host:
+                lines.append(fields)
+                places.setdefault(str(fields.get("path")), []).append((path, offset, line))
+    replaced = {str(fields.get("path")): fields.get("replaces", ()) for fields in lines}
+    waiting = [str(part) for fields in lines if fields.get("redactions") for part in fields.get("replaces", ())]
+    redacted = set[str]()
+    while waiting:
+        if (part := waiting.pop()) not in redacted:
+            redacted.add(part)
+            waiting += map(str, replaced.get(part, ()))
+    found = [place for part in redacted for place in places.get(part, ())]
+    return sum(_erase(*place) for place in found)
+
+
+def _erase(path: Path, offset: int, line: bytes) -> bool:
+    sums = [found.start(1) for found in _SUM.finditer(line) if found[1] != NO_SUM]
+    if not sums:
+        return False
+    with path.open("r+b") as lines:
+        fcntl.flock(lines, fcntl.LOCK_EX)
+        for start in sums:
+            os.pwrite(lines.fileno(), NO_SUM, offset + start)
+        os.fsync(lines.fileno())
+    return True
 
 
 class Listing:

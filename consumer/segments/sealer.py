@@ -43,7 +43,7 @@ from consumer.segment_io import (
 )
 from consumer.segments import manifest_store
 from shipper import events, layout, manifest
-from shipper.durable_files import make_directory, replace_file, sync_directory
+from shipper.durable_files import make_directory, name_if_free, replace_file, sync_directory
 from shipper.layout import NANOSECONDS
 from shipper.manifest import Gap, Segment, SourceSpan
 
@@ -75,9 +75,7 @@ class NewSegmentFile:
     def publish(self) -> bool:
         """Give it the target's name, durably; False: that is taken."""
         self._sync()
-        try:
-            os.link(self._path, self._target)
-        except FileExistsError:
+        if not name_if_free(self._path, self._target):
             return False
         sync_directory(self._target.parent)
         return True

@@ -75,6 +75,7 @@ def _mark(source: Source, archive: str, names: Mapping[str, str]) -> SourceMark:
         elsewhere=source.archived_elsewhere(archive) if archive else 0,
         ended=bool(source.ended_at),
         excluded=bool(source.excluded),
+        crc=source.crc,
     )
 
 

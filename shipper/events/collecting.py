@@ -50,6 +50,9 @@ _DOUBLED = Gauge(
     ["partition"],
 )  # fmt: skip
 _TROUBLE = Gauge("fshipper_archive_trouble", "1 while the archive cannot be written", ["partition"])
+_LINKS_FAILED = Counter(
+    "fshipper_live_links_failed_total", "Open files that have no link below live/, as on file systems without links"
+)
 _CROWDED = Counter("fshipper_overflow_messages_total", "Messages of hosts with too many open files", ["partition"])
 _REFUSED_QUESTIONS = Counter(
     "fshipper_refused_questions_total",
@@ -317,6 +320,16 @@ def archive_recovered(*, partition: int) -> None:
 def archive_repaired(*, file: str, cut: int) -> None:
     """A file was longer than its committed length, as after a kill between write and journal; the rest was cut off."""
     logger.info("archive_repaired", file=file, cut_bytes=cut)
+
+
+def live_link_failed(*, file: str, error: str, is_first: bool) -> None:
+    """An open file has no link below `live/`, as on file systems without links. It is archived all the same.
+
+    The log has the first one of a partition.
+    """
+    _LINKS_FAILED.inc()
+    if is_first:
+        logger.warning("live_link_failed", file=file, error=error, hint="the archive is complete without these links")
 
 
 def archive_damaged(*, partition: int, file: str, missing: int) -> None:

@@ -115,6 +115,22 @@ def test_producers_are_queried_and_what_is_in_the_stream_is_distinguished_from_w
     assert "neither stream nor archive" in said.texts
 
 
+def test_a_plain_message_with_newlines_counts_as_so_many_lines_for_the_collector_as_for_the_audit(
+    fleet: Fleet, tmp_path: Path, natsd: NatsServer
+) -> None:
+    async def publish() -> None:
+        client = await nats.connect(natsd.url)
+        for text in (b"one", b"two\nthree\n\nfive", b"", b"end\n"):
+            await client.jetstream().publish(f"logs.p0.{HOST}", text)
+        await client.close()
+
+    asyncio.run(publish())
+    done = fleet.run("consume", "--drain", "--seal")
+    audited = audit(str(fleet.archive), "--state", str(tmp_path / "state")).found["totals"]["archived"]["lines"]
+    assert audited == 8
+    assert "8 lines" in done.stdout + done.stderr
+
+
 def test_without_a_server_it_reports_it_and_ends_with_69(fleet: Fleet, tmp_path: Path, natsd: NatsServer) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(LINES)

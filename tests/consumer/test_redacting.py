@@ -5,6 +5,7 @@ import io
 import json
 import re
 import shutil
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from fleet import unpack
 
 from consumer.archive import lock_path
 from consumer.model import Until
+from consumer.redact import app
 from consumer.redact.app import OfSource, PlacesUnknownError, Range, RegexMatches, blackened, joined
 from consumer.segments.compaction import Merger
 from consumer.segments.manifest_store import Listing
@@ -317,3 +319,80 @@ def test_ranges_are_joined_and_newlines_stay() -> None:
 
 def test_an_older_reader_is_given_no_field_that_it_does_not_know() -> None:
     assert b"redactions" not in to_line(segment())
+
+
+PINS = b"".join(b"line %d of a log\n" % number for number in range(9)) + b"pin=4711;\n"
+
+
+def guesses(archive: Audited) -> list[bytes]:
+    """The PINs that a sum in a manifest or in the journal confirms, by trying all."""
+    listed = b"".join(path.read_bytes() for path in archive.archive.glob("_manifest/**/*.jsonl"))
+    disk = b"".join(path.read_bytes() for path in archive.journal_path.parent.iterdir())
+    found = []
+    for number in range(10_000):
+        text = PINS.replace(b"4711", b"%04d" % number)
+        whole, part = zlib.crc32(text), zlib.crc32(text[50:])
+        # an integer in SQLite; inverted, if the copy is not the host's file
+        stored = whole.to_bytes(4, "big"), (~whole & 0xFFFFFFFF).to_bytes(4, "big")
+        if any(b"%08x" % each in listed for each in (whole, part)) or any(each in disk for each in stored):
+            found.append(b"%04d" % number)
+    return found
+
+
+async def test_a_redacted_pin_cannot_be_found_by_trying_all_sums(archive: Audited) -> None:
+    archive.send(Log(PINS), 0, 50)
+    await archive.drain(Until.SEALED)
+    archive.send(Log(PINS), 50, len(PINS))
+    await archive.drain(Until.SEALED)
+    merged(archive)
+    assert b"4711" in guesses(archive)
+    assert redact(archive.archive, "--match", "4711", "--yes").code == 0
+    assert b"4711" not in guesses(archive)
+    said = archive.audit()
+    assert (said.code, said.kinds, said.found["compared"]["journal"]) == (0, [], 0)
+
+
+def merged(archive: Audited) -> None:
+    (day,) = {each.path.split("/")[0].removeprefix("date=") for each in archive.segments()}
+    merger = Merger(archive.archive, archive.sealer, below=1 << 30, most=1 << 30)
+    assert merger.merge(day, 0, Listing(archive.archive, day), lambda: True)
+
+
+async def test_no_sum_of_a_redacted_source_comes_back_with_its_next_block(archive: Audited) -> None:
+    log = Log(PINS + b"more\n")
+    archive.send(log, 0, len(PINS))
+    await archive.drain(Until.SEALED)
+    redact(archive.archive, "--match", "4711", "--yes")
+    archive.send(log, len(PINS), len(log.data))
+    await archive.drain(Until.SEALED)
+    with archive.journal() as journal:
+        (known,) = journal.sources_of(HOST, newest=9)
+    assert (known.watermark, known.crc, known.proven) == (len(log.data), None, False)
+    assert archive.audit().code == 0
+
+
+async def test_a_running_collector_forgets_the_sums_of_what_is_redacted_meanwhile(archive: Audited) -> None:
+    archive.send(Log(PINS), 0, len(PINS))
+    await archive.drain(Until.SEALED)
+    with Lock(lock_path(archive.archive, 0), "a collector"):
+        redact(archive.archive, "--match", "4711", "--yes")
+        with archive.journal() as journal:
+            assert journal.sources_of(HOST, newest=9)[0].crc is not None
+    await archive.drain()
+    with archive.journal() as journal:
+        assert journal.sources_of(HOST, newest=9)[0].crc is None
+
+
+async def test_sums_that_a_kill_left_are_erased_by_the_next_run_and_every_line_stays_readable(
+    archive: Audited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive.send(Log(PINS), 0, len(PINS))
+    await archive.drain(Until.SEALED)
+    kill_at(monkeypatch, app, "erase_sums")
+    with pytest.raises(KilledError):
+        redact(archive.archive, "--match", "4711", "--yes")
+    before = archive.manifest.stat().st_size
+    assert b"4711" in guesses(archive)
+    assert redact(archive.archive, "--match", "4711", "--yes").code == 0
+    assert (b"4711" in guesses(archive), archive.manifest.stat().st_size) == (False, before)
+    assert len(archive.segments()) == 2

@@ -132,3 +132,11 @@ def test_records_that_do_not_fit_are_left_out() -> None:
     fit = list(as_many_as_fit(receipts))
     assert fit == receipts[: len(fit)]
     assert 500 * 1024 < len(encode(ReceiptsReply("a1", 1, tuple(fit)).to_json())) <= 512 * 1024 + 100
+
+
+def test_a_mark_of_an_older_producer_has_no_sum_and_an_older_reader_sees_what_it_knows() -> None:
+    assert "crc" not in MARK.to_json()
+    assert SourceMark.from_json(MARK.to_json()) == MARK
+    assert SourceMark.from_json(MARK._replace(crc=7).to_json()) == MARK._replace(crc=7)
+    for wrong in (-1, 1 << 32, "7", None, 7.0, True):
+        assert SourceMark.from_json({**MARK.to_json(), "crc": wrong}) == MARK

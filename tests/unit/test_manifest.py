@@ -127,3 +127,10 @@ def test_a_reader_yields_every_segment_and_reports_what_is_wrong_with_the_other_
     assert [each.is_torn for each in damages] == [False] * len(wrong) + [True]
     assert all(each.reason for each in damages)
     assert list(manifest.segments_in(content)) == [SEGMENT, SEGMENT]
+
+
+@pytest.mark.parametrize("proof", ['"text"', '{"root":"00","signature":["a"]}', "7", "null"])
+def test_the_field_that_is_reserved_for_a_proof_is_accepted_and_ignored(proof: str):
+    line = manifest.to_line(SEGMENT).replace(b'{"', f'{{"proof":{proof},"'.encode(), 1)
+    assert manifest.from_line(line) == SEGMENT
+    assert b"proof" not in manifest.to_line(SEGMENT)
