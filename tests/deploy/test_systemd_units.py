@@ -15,6 +15,7 @@ from spark_analytics.delivery import targets
 
 SYSTEMD = Path(__file__).parents[2] / "deploy" / "systemd"
 SERVICES = sorted(SYSTEMD.glob("*.service"))
+SPARK = sorted((SYSTEMD.parent / "spark").glob("*.service"))
 UNITS = [*SERVICES, *SYSTEMD.glob("*.timer")]
 DAEMONS = [
     path for path in SERVICES if path.stem in {"fshipper-producer", "fshipper-collector", "fshipper-partitioner"}
@@ -62,7 +63,7 @@ def test_systemd_has_nothing_to_say_about_a_unit_alone(analyze, tmp_path, path):
     assert analyze("verify", tmp_path / path.name) == (0, "")
 
 
-@pytest.mark.parametrize("path", SERVICES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*SERVICES, *SPARK], ids=lambda path: path.name)
 def test_every_service_is_confined(analyze, path):
     code, said = analyze("security", "--no-pager", "--offline=true", f"--threshold={EXPOSURE * 10:.0f}", path)
     exposure = re.search(r"Overall exposure level for \S+: ([\d.]+)", said)
