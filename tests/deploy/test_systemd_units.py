@@ -93,6 +93,15 @@ def test_a_daemon_is_watched_and_comes_back(path):
     assert " validate --role " in service["ExecStartPre"][0]
 
 
+def test_the_page_shares_no_user_with_another_role_and_reads_the_archive_by_its_group():
+    users = {path.stem: words(path)["Service"]["User"] for path in SERVICES}
+    assert users["fshipper-browse"] not in [user for name, user in users.items() if name != "fshipper-browse"]
+    service = words(SYSTEMD / "fshipper-browse.service")["Service"]
+    assert service["Group"] == words(SYSTEMD / "fshipper-collector.service")["Service"]["Group"]
+    assert service["TemporaryFileSystem"] == ["/etc/fshipper:ro"], "keys of other roles are readable by the group"
+    assert service["BindReadOnlyPaths"] == ["-/etc/fshipper/browse.toml"]
+
+
 def test_searches_in_a_browser_leave_the_machine_to_the_collector():
     service = words(SYSTEMD / "fshipper-browse.service")["Service"]
     assert int(service["CPUWeight"][0]) < 100
@@ -172,7 +181,7 @@ def test_users_and_directories_are_made(tmp_path):
         )
         assert (done.returncode, "fail" in done.stderr.lower()) == (0, False), done.stderr
     users = {line.split(":")[0]: line.split(":") for line in (tmp_path / "etc" / "passwd").read_text().splitlines()}
-    assert {"fshipper", "nats"} <= set(users)
+    assert {"fshipper", "fshipper-browse", "nats"} <= set(users)
     assert secret.stat().st_mode & 0o777 == 0o640
     assert secret.stat().st_gid == int(users["fshipper"][3])
     assert (tmp_path / "etc" / "fshipper").stat().st_mode & 0o777 == 0o750
