@@ -7,6 +7,7 @@
     Shipper-Excluded: 4096 (with Log-End: the configuration no longer names the file, so many bytes of it were not read)
     Log-Edits: 980-120 (bytes of the edited text, bytes left out; the map of `shipper.edit_map` follows the text)
     Log-Labels: env=prod&dc=ams (percent-encoded)
+    Shipper-Zone: Europe/Berlin (of the host; absent: UTC; what is no name of a zone counts as absent)
     Log-Handoff: 1048576-5e6f7081-00c0ffee00c0ffee (of a host that moved: up to there another partition has the source,
     its CRC there, or nothing between the dashes if it is unknown, and the identity of the archive)
 
@@ -22,6 +23,7 @@ from urllib.parse import quote, unquote
 
 from shipper.errors import Poison
 from shipper.model import MAX_BLOCK_BYTES, Block, Edited, Encoding, End, Handoff, Span
+from shipper.zones import checked
 
 PREFIX = "Log-"
 MAX_LABELS_BYTES = 1024
@@ -41,9 +43,11 @@ _LEAVE = "Log-Leave"
 _EXCLUDED = "Shipper-Excluded"
 """Not one of the `Log-` headers: collectors before this one reject those that they do not know, and ignore others.
 They read `Log-End: deleted` without a gap, because the bytes are not lost."""
+_ZONE = "Shipper-Zone"
+"""Not one of the `Log-` headers either: collectors before this one ignore it."""
 _KNOWN = frozenset(
     {"Log-Id", "Log-File", "Log-Span", "Log-Origin", "Log-Lines", "Log-Crc", "Log-Encoding", "Log-Time"}
-    | {"Log-End", "Log-Gap", "Log-Map", "Log-Edits", "Log-Labels", "Log-Handoff"}
+    | {"Log-End", "Log-Gap", "Log-Map", "Log-Edits", "Log-Labels", "Log-Handoff", _ZONE}
 )
 
 
@@ -108,6 +112,8 @@ def to_headers(block: Block) -> dict[str, str]:
         headers["Log-Gap"] = str(block.gap)
     if block.edited is not None:
         headers["Log-Edits"] = f"{block.edited.content}-{block.edited.filtered}"
+    if block.zone:
+        headers[_ZONE] = block.zone
     if block.labels:
         headers["Log-Labels"] = encode_labels(block.labels)
     if block.handoff is not None:
@@ -157,6 +163,7 @@ def from_headers(headers: Mapping[str, str]) -> Block:
         edited=_edited(headers),
         labels=decode_labels(headers["Log-Labels"]) if "Log-Labels" in headers else (),
         handoff=_handoff(headers),
+        zone=checked(headers.get(_ZONE, "")),
     )
     _check(block)
     return block

@@ -22,10 +22,11 @@ from typing import IO, Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from consumer.logview.display import shown_time
-from consumer.logview.query import globs_of_hosts, moment
+from consumer.logview.query import globs_of_hosts
 from consumer.search.query import parse
 from shipper.errors import UsageError
 from shipper.layout import NANOSECONDS
+from shipper.moments import moment
 
 MOST_LINES = 5_000
 FOLLOW_SINCE = "1m"

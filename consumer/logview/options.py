@@ -13,6 +13,22 @@ class Origin(enum.Enum):
     ARCHIVE = "archive"
 
 
+class TimeOf(enum.Enum):
+    """Which time orders and selects lines."""
+
+    STORED = "stored"
+    EVENT = "event"
+
+
+class TimeOrigin(enum.Enum):
+    """Where the time of a line is from."""
+
+    LINE = "line"
+    PREVIOUS = "previous"  #: the first line of its record, or another line before it in the same file
+    STORED = "stored"
+    ESTIMATED = "estimated"  #: it was stored at about that time: an earlier version did not note the second
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineChoice:
     """Which lines, and where they are read; texts of times as they were given."""
@@ -26,6 +42,9 @@ class LineChoice:
     ignore_case: bool
     archive: Path | None  #: the archive that was named
     origin: Origin
+    by: TimeOf | None  #: None: the event in the archive alone, else the time of storing
+    late: str
+    timezone: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

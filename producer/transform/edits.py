@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from producer.charset import Charset
+from producer.host_zone import UTC_HOST, HostZones
 from producer.model import Piece
 from producer.transform.line_filter import Pattern, Range, joined, others
 from producer.transform.regex_process import Apart, Matcher
@@ -240,6 +241,7 @@ class Edits:
     redact: tuple[Redaction, ...] = ()
     charset: str = ""  #: utf-16 (where a file begins with a byte order mark), utf-16-le, utf-16-be
     labels: tuple[tuple[str, str], ...] = ()
+    zones: HostZones = UTC_HOST
     most_bytes: int = MAX_BLOCK_BYTES  #: how far a piece's text may grow; at least 1.5 times what is read of UTF-16
     budget: Budget = field(default_factory=Budget, compare=False)
     matcher: Matcher | None = field(default=None, compare=False)  #: runs the patterns that may take for ever
@@ -253,6 +255,7 @@ class Edits:
         redact: Collection[str] = (),
         charset: str = "",
         labels: Mapping[str, str] | None = None,
+        zones: HostZones = UTC_HOST,
         most_bytes: int = MAX_BLOCK_BYTES,
         pattern_seconds: float = DEFAULT_SECONDS,
     ) -> "Edits":
@@ -278,6 +281,7 @@ class Edits:
             redact=tuple(map(redaction, redact)),
             charset=charset,
             labels=tuple((labels or {}).items()),
+            zones=zones,
             most_bytes=most_bytes,
             budget=budget,
             matcher=matcher,

@@ -14,9 +14,9 @@ import zstandard
 from keeping import DAY_NS, seal_all, write_open
 
 from consumer.logview import file_index
-from consumer.logview.query import Wanted
+from consumer.logview.options import TimeOf
+from consumer.logview.query import USUAL, Wanted
 from consumer.search.file_search import FileSearch, Hit, Request
-from consumer.search.options import TimeOf
 from consumer.search.pool import Search
 from consumer.search.query import Query
 from shipper.layout import NANOSECONDS
@@ -44,8 +44,8 @@ def search(
     idle: Callable[[], None] = lambda: None, **more: Any,
 ) -> Searched:  # fmt: skip
     """Every hit, in order."""
-    is_by_event = more.get("by") is TimeOf.EVENT
-    wanted = Wanted() if is_by_event else Wanted(since_ns=more.get("since_ns", 0), until_ns=more.get("until_ns"))
+    allowance = more.get("allowance", USUAL) if more.get("by") is TimeOf.EVENT else None
+    wanted = Wanted(since_ns=more.get("since_ns", 0), until_ns=more.get("until_ns"), allowance=allowance)
     parts = file_index.find(archive, archive.parent, wanted, {})
     request = Request(archive=archive, query=query, limit=limit, newest_first=newest_first, **more)
     with Search(request, parts, jobs=jobs) as found:

@@ -18,6 +18,7 @@ from consumer.frame_index import Frame, FrameIndex
 from consumer.model import Until
 from consumer.search.query import parse
 from consumer.segments import rewrite_segment
+from consumer.stored_times import StoredTimes
 from shipper.layout import NANOSECONDS
 from shipper.manifest import Segment
 
@@ -174,14 +175,17 @@ def test_a_table_that_is_damaged_or_cut_off_is_not_used(tmp_path: Path, sealed: 
 def test_a_line_longer_than_a_frame_is_one_frame_up_to_four_mebibytes(tmp_path: Path) -> None:
     text = b"x" * (9 * MIB) + b"\nshort\n"
     packed = segment_io.CountingWriter(io.BytesIO())
-    segment_io.pack(io.BytesIO(text), packed, "zstd", lambda _: DAY_NS)
+    segment_io.pack(io.BytesIO(text), packed, "zstd", StoredTimes.estimated(DAY_NS, DAY_NS, len(text)))
     write_open(tmp_path, FILE, [text])
     seal_all(tmp_path)
     (segment,) = standing(tmp_path)
     assert max(frame.raw for frame in check(tmp_path, segment, text).frames) <= 4 * MIB + segment_io.CHUNK_BYTES
 
 
-def test_frames_whose_times_go_back_are_all_read() -> None:
-    frames = tuple(Frame(10, 10, time_ns * SECOND, 1) for time_ns in (1, 5, 3))
-    assert FrameIndex(frames, is_exact=True).within(4 * SECOND, None) == range(3)
-    assert FrameIndex(frames[:2], is_exact=True).within(4 * SECOND, 5 * SECOND) == range(1)
+def test_of_frames_whose_times_go_back_those_of_the_time_are_read() -> None:
+    times = StoredTimes([0, 10, 20], [1, 5, 3], 3 * SECOND, 30)
+    frames = tuple(Frame(10, 10, second * SECOND, 1) for second in times.seconds)
+    index = FrameIndex(frames, is_exact=True, times=times.plain)
+    assert index.within(times, 3 * SECOND, None) == range(1, 3)
+    assert index.within(times, 0, 2 * SECOND) == range(1)
+    assert index.within(times, 1 * SECOND, 4 * SECOND) == range(3)
