@@ -92,7 +92,8 @@ class FrameIndex:
 
     def stored_times(self, first_ns: int, last_ns: int) -> StoredTimes:
         """When its text was stored, between two moments. Without marks: the times of frames, as estimates."""
-        if self.times or not self.has_times or not self.frames:
+        is_one_second = first_ns // NANOSECONDS == last_ns // NANOSECONDS
+        if self.times or is_one_second or not self.has_times or not self.frames:
             return StoredTimes.of(self.times, first_ns=first_ns, last_ns=last_ns, raw=self.raw)
         starts = list(itertools.accumulate((frame.raw for frame in self.frames[:-1]), initial=0))
         seconds = list(itertools.accumulate((frame.time_ns // NANOSECONDS for frame in self.frames), max))
@@ -129,8 +130,8 @@ def encode(index: FrameIndex) -> bytes:
 
 
 def encode_times(plain: bytes) -> bytes:
-    """The skippable frame of some marks; nothing where one mark holds for all of a text: the manifest has its time."""
-    if len(plain) <= stored_times.PLANES:
+    """The skippable frame of some marks; nothing where there is none."""
+    if not plain:
         return b""
     body = stored_times.pack(plain)
     trailer = _TRAILER.pack(crc32(body), len(body), _TIMES_NAME)
@@ -227,7 +228,7 @@ def joined(parts: Iterable[tuple[FrameIndex, StoredTimes]]) -> FrameIndex:
     indexes, times = zip(*parts, strict=True)
     frames = tuple(frame for index in indexes for frame in index.frames)
     whole = stored_times.joined(times)
-    return FrameIndex(frames, whole.is_exact, whole.plain)
+    return FrameIndex(frames, whole.is_exact, whole.marks)
 
 
 def frames_in(stream: BinaryIO, end: int) -> list[tuple[int, int]] | None:

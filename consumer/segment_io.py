@@ -138,7 +138,7 @@ def _pack_frames(text: Reader, packed: CountingWriter, times: StoredTimes) -> By
         write(chunk[cut:])
     if frame.octets or not frames:
         end_frame()
-    packed.write(encode(FrameIndex(tuple(frames), times.is_exact, times.plain)))
+    packed.write(encode(FrameIndex(tuple(frames), times.is_exact, times.marks)))
     return counted
 
 
@@ -152,7 +152,7 @@ def copy_frames(stored: Reader, packed: CountingWriter, codec: str, times: Store
         if times is not None:
             found.append(Frame(len(frame), len(text), times.at(before), counted.lines - lines))
     if codec == "zstd" and times is not None:
-        packed.write(encode(FrameIndex(tuple(found), times.is_exact, times.plain)))
+        packed.write(encode(FrameIndex(tuple(found), times.is_exact, times.marks)))
     return counted
 
 

@@ -125,6 +125,12 @@ class StoredTimes:
             pairs.byteswap()
         return pairs.tobytes()
 
+    @property
+    def marks(self) -> bytes:
+        """The same for a segment; nothing where its manifest line says as much: all of it was stored in one second."""
+        is_told = len(self.seconds) == 1 and self.seconds[0] in {-abs(self.seconds[0]), self.last_ns // NANOSECONDS}
+        return b"" if is_told else self.plain
+
     def at(self, offset: int) -> int:
         """The stored time of a byte, ns: the second of its mark; an estimate is in proportion to the bytes."""
         number = max(0, bisect_right(self.offsets, offset) - 1)

@@ -353,7 +353,7 @@ def _packed(
         for frame in ready.frames:
             packed.write(frame)
         if layout.codec_of(sealing.sealing) == "zstd":
-            packed.write(frame_index.encode(FrameIndex(ready.marks, times.is_exact, times.plain)))
+            packed.write(frame_index.encode(FrameIndex(ready.marks, times.is_exact, times.marks)))
         return ByteCounter(ready.lines, sealing.raw, sealing.crc, sealing.ends_open)
     committed, codec = CountingReader(raw, sealing.length), layout.codec_of(sealing.sealing)
     copy = pack if sealing.codec == "none" else copy_frames
