@@ -80,6 +80,8 @@ def json_hit(hit: ShownHit, *, by: TimeOf) -> bytes:
     first_ns, last_ns = hit.stored_ns
     is_known = first_ns == last_ns
     stored_from = TimeOrigin.STORED if is_known else TimeOrigin.ESTIMATED
+    if hit.zone:
+        more |= {"zone": hit.zone}
     if by is TimeOf.EVENT:
         more |= {"event_time": shown_in(dt.UTC, hit.time_ns), "time_from": hit.time_from.value}
         more |= {"stored_from": stored_from.value}
