@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -118,10 +118,12 @@ def seal_all_but(place: Path, _last: bool, codec: str) -> None:
     seal_all(place, codec=codec)
 
 
-def fshipper(*arguments: str, code: int | None = 0, **environment: str) -> subprocess.CompletedProcess[bytes]:
-    """`fshipper search` as a command."""
+def fshipper(
+    *arguments: str, code: int | None = 0, verb: Sequence[str] = ("search",), **environment: str
+) -> subprocess.CompletedProcess[bytes]:
+    """`fshipper search`, or another verb, as a command."""
     with forking.popen(
-        ["search", *arguments], env=dict(os.environ) | environment,
+        [*verb, *arguments], env=dict(os.environ) | environment,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
         out, err = process.communicate(timeout=120)
