@@ -134,7 +134,7 @@ def lag_of(text: BinaryIO, times: StoredTimes, day: dt.date, zone: str, *, probe
             if own is not None:
                 first_ns, last_ns = times.bounds(offset + begin)
                 late = max(late, math.ceil((last_ns - own) / NANOSECONDS))
-                ahead = max(ahead, math.ceil((own - first_ns) / NANOSECONDS) - 1)
+                ahead = max(ahead, math.ceil((own - first_ns) / NANOSECONDS))
                 break
             begin += len(line)
     return Lag(late if late > LATE_SECONDS else 0, ahead if ahead > AHEAD_SECONDS else 0)

@@ -200,6 +200,8 @@ def joined(parts: Iterable[StoredTimes]) -> StoredTimes:
         if not part.raw:
             continue
         begin = 1 if seconds and seconds[-1] == part.seconds[0] > 0 else 0
+        if seconds and seconds[-1] < 0 and -last_ns < part.seconds[0] * NANOSECONDS < 0:  # estimates that overlap
+            seconds[-1], begin = max(seconds[-1], part.seconds[0]), 1
         offsets += [raw + offset for offset in part.offsets[begin:]]
         seconds += part.seconds[begin:]
         last_ns, raw = max(last_ns, part.last_ns), raw + part.raw

@@ -49,7 +49,7 @@ def harness_at(place: Path, **more: Any) -> PartitionHarness:
 
 
 def moved_to(harness: PartitionHarness, second: float) -> None:
-    harness.clock.turn(START + second - harness.clock())
+    harness.clock.turn(START + second + 0.01 - harness.clock())
 
 
 async def burst(place: Path, state: str, *, timed: bool) -> Written:
@@ -135,7 +135,7 @@ def test_times_of_earlier_versions_are_estimates_no_finer_than_they_are_known(tm
     assert hit["time_from"] == "estimated"
     assert hit["stored_between"] == [f"{DAY}T00:08:32Z", f"{DAY}T00:11:35Z"]
     told = fshipper("-t", "--from", "archive", "--by", "stored", "--archive", str(archive), verb=["tail"]).stdout
-    assert set(line[:15] for line in told.splitlines()) == {f"~{DAY}T00Z".encode()}
+    assert {line[:15] for line in told.splitlines()} == {f"~{DAY}T00Z".encode()}
 
 
 def drawn_file(place: Path, drawn: random.Random, file: str) -> list[tuple[int, int, bytes]]:
@@ -203,3 +203,133 @@ def test_drawn_files_and_windows_equal_a_reference_that_reads_each_line(tmp_path
 def test_1000_drawn_files_and_windows_equal_a_reference_that_reads_each_line(tmp_path: Path) -> None:
     for seed in range(1000, 1250):  # four windows each
         check_drawn(tmp_path / str(seed), seed)
+
+
+def day_of_lines(place: Path, *, late: int = 0, ahead: int = 0) -> int:
+    """A sealed day of a host that writes ten lines a second, stored `late` seconds after their times; its bytes."""
+    noise = random.Random(7)
+    lines = [
+        f"{dt.datetime.fromtimestamp(START + second + ahead - late, dt.UTC):%Y-%m-%d %H:%M:%S} "
+        f"{noise.randbytes(30).hex()} line {each}\n".encode()
+        for second in range(0, 86_400, 4)
+        for each in range(4)
+    ]
+    marks, at = list[tuple[int, int]](), 0
+    for number, line in enumerate(lines):
+        if number % 4 == 0:
+            marks.append((at, START + number))
+        at += len(line)
+    span = (START * NANOSECONDS, (START + 86_396) * NANOSECONDS)
+    write_open(place, FILE, lines, date=DAY, stored_ns=span, seconds=marks)
+    seal_all(place)
+    (segment,) = standing(place)
+    return segment.bytes_stored
+
+
+def test_a_window_of_one_percent_of_a_day_by_event_reads_at_most_five(tmp_path: Path) -> None:
+    stored = day_of_lines(tmp_path)
+    since = (START + 40_000) * NANOSECONDS
+    found = search(
+        tmp_path / "archive", parse("line"), by=TimeOf.EVENT, since_ns=since, until_ns=since + 864 * NANOSECONDS
+    )
+    assert len(found.hits) == 864
+    assert 0 < found.search.totals.bytes_read <= 0.2 * stored  # nine frames, of which two are read
+    assert {hit.time_origin for hit in found.hits} == {TimeOrigin.LINE}
+
+
+@pytest.mark.parametrize(("late", "ahead"), [(7 * 86_400, 0), (0, 7_200), (3_700, 0)])
+def test_lines_long_before_or_after_their_storing_are_found_by_their_own_times(
+    tmp_path: Path, late: int, ahead: int
+) -> None:
+    day_of_lines(tmp_path, late=late, ahead=ahead)
+    (segment,) = standing(tmp_path)
+    assert (segment.late // 60, segment.ahead // 60) == (late // 60, ahead // 60)
+    since = (START + 40_000 + ahead - late) * NANOSECONDS
+    window = {"by": TimeOf.EVENT, "since_ns": since, "until_ns": since + 600 * NANOSECONDS}
+    assert len(search(tmp_path / "archive", parse("line"), **window).hits) == 600
+
+
+def test_what_was_not_searched_is_said(tmp_path: Path) -> None:
+    write_open(tmp_path, FILE, [b"2026-11-28 00:00:01 line\n"], date=DAY, stored_ns=(START * NANOSECONDS,) * 2)
+    seal_all(tmp_path)
+    archive = tmp_path / "archive"
+    (archive / "_archive.json").write_text("{}")
+    where = ("--archive", str(archive), "--until", "2020-01-01T01:00:00Z")
+    done = fshipper("line", "--json", *where, code=1)
+    assert json.loads(done.stdout.splitlines()[-1])["stored_until"] == "2020-01-01T01:10:00.000Z"
+    assert b"stored after 2020-01-01T01:10:00Z were not searched" in done.stderr
+    later = fshipper("line", "--json", "--late", "1d", *where, code=1)
+    assert json.loads(later.stdout.splitlines()[-1])["stored_until"] == "2020-01-02T01:00:00.000Z"
+    assert b"not searched" not in fshipper("line", "--archive", str(archive)).stderr
+
+
+async def test_times_of_a_file_that_was_truncated_are_those_of_what_is_left(tmp_path: Path) -> None:
+    harness, log = harness_at(tmp_path), Log(b"line 1\nline 2\nline 3\nline 4\n")
+    for number in range(3):
+        moved_to(harness, 60 * number)
+        harness.send(log, 7 * number, 7 * number + 7)
+        await harness.drain()
+    (opened,) = harness.archive.glob("date=*/partition=0/host=*/_open-*")
+    opened.write_bytes(log.data[:10])
+    moved_to(harness, 240)
+    harness.send(log, 21, 28)
+    await harness.drain(Until.SEALED)
+    hits = search(harness.archive, parse("line")).hits
+    assert [(hit.line, hit.time_ns // NANOSECONDS - START) for hit in hits] == [(b"line 1", 0), (b"line 4", 240)]
+
+
+async def test_many_marks_leave_the_row_that_is_written_with_every_batch(tmp_path: Path) -> None:
+    harness, log = harness_at(tmp_path), Log(b"".join(b"line %04d\n" % number for number in range(200)))
+    for number in range(200):
+        moved_to(harness, 2 * number)
+        harness.send(log, 10 * number, 10 * number + 10)
+        await harness.drain(batch_bytes=1)
+    with harness.journal() as journal:
+        (file,) = journal.files.values()
+        assert len(file.marks) < MARKS_BYTES
+        assert len(journal.marks(file.path)) == 200 * PLANES
+    await harness.drain(Until.SEALED)
+    hits = search(harness.archive, parse("line")).hits
+    assert [hit.time_ns // NANOSECONDS - START for hit in hits] == list(range(0, 400, 2))
+
+
+def test_marks_of_parts_are_those_of_the_whole() -> None:
+    times = StoredTimes([0, 10, 20, 35], [100, 101, -105, 110], 112 * NANOSECONDS, 50)
+    assert StoredTimes.of(times.plain, first_ns=0, last_ns=112 * NANOSECONDS, raw=50) == times
+    whole = joined([times.part(0, 15), times.part(15, 30), times.part(30, 50)])
+    assert [whole.at(offset) // NANOSECONDS for offset in (0, 9, 10, 19, 35, 49)] == [100, 100, 101, 101, 110, 110]
+    assert whole.bounds(25) == (105 * NANOSECONDS, 110 * NANOSECONDS)
+    left = joined([times.part(10, 20), times.part(40, 50)])
+    assert [left.at(offset) // NANOSECONDS for offset in (0, 9, 10, 19)] == [101, 101, 110, 110]
+
+
+@pytest.mark.parametrize("damage", [1, 5, 9, 13, 30])
+def test_damaged_times_are_not_used(tmp_path: Path, damage: int) -> None:
+    times = StoredTimes(list(range(0, 900, 9)), list(range(START, START + 200, 2)), 0, 900)
+    path, good = tmp_path / "a", b"text" + frame_index.encode_times(times.plain)
+    path.write_bytes(good)
+    with path.open("rb") as stream:
+        assert frame_index.read_times(stream) == (times.plain, 4)
+    bad = bytearray(good)
+    bad[-damage] ^= 0x55
+    path.write_bytes(bad)
+    with path.open("rb") as stream:
+        assert frame_index.read_times(stream) == (b"", len(bad))
+
+
+def test_the_times_of_a_busy_file_take_less_than_a_percent(tmp_path: Path) -> None:
+    """A line a minute is the dearest file that there is; what it costs is in docs/reference/archive-format.md."""
+    marks = [(90 * 40 * number, START + number) for number in range(3_600)]
+    text = b"".join(
+        b"%010d GET /%s 200\n" % (number, random.Random(number).randbytes(36).hex().encode())
+        for number in range(40 * 3_600)
+    )
+    span = (START * NANOSECONDS, (START + 3_599) * NANOSECONDS)
+    write_open(tmp_path, FILE, [text], date=DAY, stored_ns=span, seconds=marks)
+    seal_all(tmp_path)
+    (segment,) = standing(tmp_path)
+    with (tmp_path / "archive" / segment.path).open("rb") as stream:
+        index = frame_index.read(stream)
+        assert index is not None
+        assert len(index.times) == 3_600 * PLANES
+        assert len(frame_index.encode_times(index.times)) <= 0.01 * segment.bytes_stored
