@@ -137,7 +137,7 @@ def shown_about(zone: dt.tzinfo, first_ns: int, last_ns: int, time_ns: int) -> s
 
 
 def _offset(when: dt.datetime) -> str:
-    return "Z" if when.tzinfo is dt.UTC else when.strftime("%:z")
+    return "Z" if when.tzinfo is dt.UTC else when.isoformat(timespec="seconds")[19:]
 
 
 def _escape(char: str) -> str:

@@ -15,6 +15,7 @@ from searching import search
 
 from consumer import frame_index, segment_io
 from consumer.frame_index import Frame, FrameIndex
+from consumer.logview.options import TimeOf
 from consumer.model import Until
 from consumer.search.query import parse
 from consumer.segments import rewrite_segment
@@ -155,6 +156,9 @@ def test_a_window_of_one_percent_reads_at_most_three_percent(tmp_path: Path) -> 
     found = search(tmp_path / "archive", parse("a line"), since_ns=since, until_ns=since + 860 * SECOND)
     assert 0.009 * 25 * 150_000 < len(found.hits) < 0.011 * 25 * 150_000
     assert 0 < found.search.totals.bytes_read <= 0.03 * segment.bytes_stored
+    window = {"since_ns": since, "until_ns": since + 860 * SECOND}
+    by_event = search(tmp_path / "archive", parse("a line"), by=TimeOf.EVENT, **window).search.totals
+    assert 0 < by_event.bytes_read <= 0.05 * segment.bytes_stored
 
 
 @pytest.mark.parametrize("cut", [1, 8, 9, 30, 200])

@@ -333,3 +333,20 @@ def test_the_times_of_a_busy_file_take_less_than_a_percent(tmp_path: Path) -> No
         assert index is not None
         assert len(index.times) == 3_600 * PLANES
         assert len(frame_index.encode_times(index.times)) <= 0.01 * segment.bytes_stored
+
+
+async def test_the_zone_of_a_host_is_kept_with_its_segments(tmp_path: Path) -> None:
+    harness, log = harness_at(tmp_path), Log(b"one\ntwo\n")
+    for start, zone in ((0, "Europe/Berlin"), (4, "Europe/Paris")):
+        subject, headers, payload = log.message(start, start + 4)
+        harness.bus.store(subject, headers | {"Shipper-Zone": zone}, payload)
+        await harness.drain()
+    (part,) = search(harness.archive, parse("")).search.parts
+    assert part.zone == "Europe/Paris"
+    await harness.drain(Until.SEALED)
+    assert [segment.zone for segment in harness.segments()] == ["Europe/Paris"]
+    done = fshipper("one", "--timezone", "host", "--archive", str(harness.archive)).stdout.decode()
+    assert done[1:].startswith("2026-") and "+01:00 " in done  # noqa: PT018 - one line
+    in_zone = fshipper("one", "--timezone", "Asia/Kolkata", "--archive", str(harness.archive)).stdout.decode()
+    assert "+05:30 " in in_zone
+    assert b"is no zone" in fshipper("one", "--timezone", "Nowhere/City", code=64).stderr
