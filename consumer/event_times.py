@@ -2,15 +2,14 @@
 
 import codecs
 import datetime as dt
+import enum
 import heapq
-import inspect
 import itertools
 import math
 import os
 from collections import deque
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from consumer.logview.options import TimeOrigin
 from consumer.stored_times import StoredTimes
 from shipper.layout import NANOSECONDS
 
@@ -22,7 +21,7 @@ SAMPLE_BYTES = 32 * 1024
 TIMED_BYTES = 64 * 1024
 """Of a line that is searched for a time."""
 UNREAD_CHUNKS = 2
-"""Chunks before the first line whose time is needed, in which the last time before it is looked for."""
+"""Chunks before the first line whose time is needed, that are searched for the last time before it."""
 LATE_SECONDS = 600
 """So long after the time in it a line is stored at most, usually."""
 AHEAD_SECONDS = 60
@@ -30,6 +29,22 @@ AHEAD_SECONDS = 60
 PROBES = 24
 """Places of a text whose lines are compared with their stored times, of each kind."""
 PROBE_BYTES = 4096
+
+
+class TimeOf(enum.Enum):
+    """Which time orders and selects lines."""
+
+    STORED = "stored"
+    EVENT = "event"
+
+
+class TimeOrigin(enum.Enum):
+    """Where the time of a line is from."""
+
+    LINE = "line"
+    PREVIOUS = "previous"  #: the first line of its record, or another line before it in the same file
+    STORED = "stored"
+    ESTIMATED = "estimated"  #: it was stored at about that time: an earlier version did not note the second
 
 
 def clock_of(sample: bytes, day: dt.date, zone: str) -> "LineClock":
@@ -40,7 +55,7 @@ def clock_of(sample: bytes, day: dt.date, zone: str) -> "LineClock":
     text = sample[:SAMPLE_BYTES].removeprefix(codecs.BOM_UTF8)
     lines = text.decode("utf-8", "replace").split("\n", most)[:most]
     whole = lines[:-1] if len(lines) > 1 and len(sample) >= SAMPLE_BYTES else lines
-    named = [zone] if zone and "zone" in inspect.signature(line_times.LineClock).parameters else []
+    named = [zone] if zone and "zone" in line_times.LineClock.__init__.__annotations__ else []
     return line_times.LineClock(line_times.detect_family(whole), day, *named)
 
 

@@ -23,11 +23,11 @@ from urllib.parse import quote, unquote
 
 from shipper.errors import Poison
 from shipper.model import MAX_BLOCK_BYTES, Block, Edited, Encoding, End, Handoff, Span
-from shipper.zones import checked
 
 PREFIX = "Log-"
 MAX_LABELS_BYTES = 1024
 """The longest `Log-Labels`."""
+MAX_ZONE_BYTES = 64
 MAX_FILE_BYTES = 4096
 """The longest path that Linux opens."""
 CACHED_BYTES = 1024
@@ -39,6 +39,7 @@ _CRC = re.compile(r"([0-9a-f]{8})-([0-9a-f]{8})")
 _EDITS = re.compile(r"([0-9]{1,7})-([0-9]{1,7})")
 _HANDOFF = re.compile(r"([0-9]{1,18})-([0-9a-f]{8}|)-([0-9A-Za-z_]{1,64})")
 _USUAL = re.compile(r"([0-9a-f]{16}) (\d{1,18})-(\d{1,18}) ([0-9a-f]{8})-([0-9a-f]{8}) (\d{1,18}) (\d{1,18})", re.ASCII)
+_ZONE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,3}", re.ASCII)
 _LEAVE = "Log-Leave"
 _EXCLUDED = "Shipper-Excluded"
 """Not one of the `Log-` headers: collectors before this one reject those that they do not know, and ignore others.
@@ -80,6 +81,11 @@ def decode_labels(text: str) -> tuple[tuple[str, str], ...]:
     if not all(name and equals for name, equals, _ in pairs):
         raise Poison(f"header Log-Labels is {text[:80]!r}, not name=value&name=value")
     return tuple((unquote(name), unquote(value)) for name, _, value in pairs)
+
+
+def zone_name(text: str) -> str:
+    """`text` if it can be the IANA name of a zone; empty if not: any client may send any text."""
+    return text if len(text) <= MAX_ZONE_BYTES and _ZONE_NAME.fullmatch(text) else ""
 
 
 def decoded_bytes(headers: Mapping[str, str], payload: bytes) -> int:
@@ -163,7 +169,7 @@ def from_headers(headers: Mapping[str, str]) -> Block:
         edited=_edited(headers),
         labels=decode_labels(headers["Log-Labels"]) if "Log-Labels" in headers else (),
         handoff=_handoff(headers),
-        zone=checked(headers.get(_ZONE, "")),
+        zone=zone_name(headers.get(_ZONE, "")),
     )
     _check(block)
     return block

@@ -9,13 +9,7 @@ import zoneinfo
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-MAX_NAME_BYTES = 64
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,3}", re.ASCII)
-
-
-def checked(name: str) -> str:
-    """`name` if it can be that of a zone; empty if not: any client may send any text."""
-    return name if len(name) <= MAX_NAME_BYTES and _NAME.fullmatch(name) else ""
+from shipper.codec import zone_name
 
 
 @functools.lru_cache(maxsize=256)
@@ -23,7 +17,7 @@ def load(name: str) -> dt.tzinfo | None:
     """The zone of a name; empty: UTC. None: this machine knows no such zone."""
     if not name or name == "UTC":
         return dt.UTC
-    if not checked(name):
+    if not zone_name(name):
         return None
     try:
         return zoneinfo.ZoneInfo(name)
@@ -38,7 +32,7 @@ UTC_NAMES = frozenset(
 
 def normal(name: str) -> str:
     """The name of a zone; empty for UTC, and for a name that no zone has."""
-    return "" if name in UTC_NAMES or not checked(name) or load(name) is None else name
+    return "" if name in UTC_NAMES or not zone_name(name) or load(name) is None else name
 
 
 def of_system(environment: Mapping[str, str] = os.environ, root: Path = Path("/")) -> str:

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from consumer.event_times import TimeOf
 from consumer.logview.display import STDOUT, Form, Printer, Screen, screen_for, shown_time
 from consumer.logview.file_index import is_archive, is_empty
 from consumer.logview.log_reader import FleetLog, Places, tell
-from consumer.logview.options import LineChoice, Origin, ReplayOptions, TailOptions, TimeOf
+from consumer.logview.options import LineChoice, Origin, ReplayOptions, TailOptions
 from consumer.logview.query import Allowance, Last, Piece, Sieve, Wanted, allowance_of, sieve, wanted_of, zone_of
 from shipper.codec import encode_path
 from shipper.errors import EXIT_OTHER, ConfigError, StreamMissing, Unavailable, UsageError

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from consumer.logview.options import Origin, ReplayOptions, TailOptions, TimeOf
+from consumer.event_times import TimeOf
+from consumer.logview.options import Origin, ReplayOptions, TailOptions
 from shipper.errors import UsageError
 from shipper.interrupts import importing
 

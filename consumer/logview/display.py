@@ -9,7 +9,7 @@ import zlib
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
-from consumer.logview.options import TimeOf, TimeOrigin
+from consumer.event_times import TimeOf, TimeOrigin
 from consumer.logview.query import Piece
 from shipper import zones
 from shipper.layout import NANOSECONDS

@@ -19,11 +19,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from consumer.event_times import EventTimes
+from consumer.event_times import EventTimes, TimeOrigin
 from consumer.logview import file_index
 from consumer.logview.dedup import ArchivedSpans, Deduplicator, archived_spans
 from consumer.logview.file_index import Part
-from consumer.logview.options import TimeOrigin
 from consumer.logview.query import Globs, Piece, Wanted
 from consumer.logview.segment_reader import RemovedError, open_part
 from consumer.segment_io import BROKEN, CHUNK_BYTES

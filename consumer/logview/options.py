@@ -4,6 +4,8 @@ import enum
 from dataclasses import dataclass
 from pathlib import Path
 
+from consumer.event_times import TimeOf
+
 
 class Origin(enum.Enum):
     """Where stored lines are read."""
@@ -11,22 +13,6 @@ class Origin(enum.Enum):
     ALL = "all"
     STREAMS = "streams"
     ARCHIVE = "archive"
-
-
-class TimeOf(enum.Enum):
-    """Which time orders and selects lines."""
-
-    STORED = "stored"
-    EVENT = "event"
-
-
-class TimeOrigin(enum.Enum):
-    """Where the time of a line is from."""
-
-    LINE = "line"
-    PREVIOUS = "previous"  #: the first line of its record, or another line before it in the same file
-    STORED = "stored"
-    ESTIMATED = "estimated"  #: it was stored at about that time: an earlier version did not note the second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from consumer.event_times import AHEAD_SECONDS, LATE_SECONDS
-from consumer.logview.options import TimeOrigin
+from consumer.event_times import AHEAD_SECONDS, LATE_SECONDS, TimeOrigin
 from consumer.logview.prefilter import Literals, candidates
 from shipper import zones
 from shipper.errors import UsageError

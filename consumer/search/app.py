@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from consumer.event_times import TimeOf, TimeOrigin
 from consumer.logview import file_index
 from consumer.logview.display import (
     MARKS,
@@ -26,7 +27,6 @@ from consumer.logview.display import (
     shown_time,
 )
 from consumer.logview.file_index import Part
-from consumer.logview.options import TimeOf, TimeOrigin
 from consumer.logview.query import USUAL, Piece, Wanted, allowance_of, wanted_of, zone_of
 from consumer.search.file_search import Request
 from consumer.search.options import CountBy, ProgressForm, SearchOptions
@@ -129,7 +129,7 @@ class ShownTimes:
     zone: dt.tzinfo | None = dt.UTC  #: None: that of the host of each line
 
     def of(self, hit: ShownHit) -> str:
-        """The time of a hit, with a mark that says where it is from."""
+        """The time of a hit, with a mark that shows where it is from."""
         zone = self.zone or zones.load(hit.zone) or dt.UTC
         if hit.time_from is TimeOrigin.ESTIMATED:
             return shown_about(zone, *hit.stored_ns, hit.time_ns)

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from consumer.event_times import TimeOf
 from consumer.logview.cli import Config, Files, Hosts, Late, Since, State, Subject, Timezone, Until
-from consumer.logview.options import TimeOf
 from consumer.search.options import MAX_CONTEXT, CountBy, ProgressForm, SearchOptions
 from shipper.interrupts import importing
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from consumer.event_times import EventTimes
+from consumer.event_times import EventTimes, TimeOf, TimeOrigin
 from consumer.logview.file_index import Part
-from consumer.logview.options import TimeOf, TimeOrigin
 from consumer.logview.prefilter import candidates
 from consumer.logview.query import USUAL, Allowance, Wanted
 from consumer.logview.segment_reader import SegmentReader, open_part

@@ -3,7 +3,7 @@
 import enum
 from dataclasses import dataclass
 
-from consumer.logview.options import TimeOf
+from consumer.event_times import TimeOf
 
 MAX_CONTEXT = 1000
 """Lines of context, before and after each."""

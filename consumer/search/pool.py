@@ -19,8 +19,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from consumer.event_times import TimeOrigin
 from consumer.logview.file_index import Part
-from consumer.logview.options import TimeOrigin
 from consumer.logview.segment_reader import RemovedError
 from consumer.search.file_search import FileSearch, Found, Hit, Request
 from consumer.segment_io import BROKEN

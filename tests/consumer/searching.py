@@ -13,8 +13,8 @@ import forking
 import zstandard
 from keeping import DAY_NS, seal_all, write_open
 
+from consumer.event_times import TimeOf
 from consumer.logview import file_index
-from consumer.logview.options import TimeOf
 from consumer.logview.query import USUAL, Wanted
 from consumer.search.file_search import FileSearch, Hit, Request
 from consumer.search.pool import Search

@@ -14,8 +14,8 @@ from keeping import DAY_NS, Past, lines, seal_all, standing, tend, write_open, w
 from searching import search
 
 from consumer import frame_index, segment_io
+from consumer.event_times import TimeOf
 from consumer.frame_index import Frame, FrameIndex
-from consumer.logview.options import TimeOf
 from consumer.model import Until
 from consumer.search.query import parse
 from consumer.segments import rewrite_segment

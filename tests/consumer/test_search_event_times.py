@@ -10,7 +10,7 @@ import pytest
 from keeping import DAY_NS
 from searching import fshipper, search, write_archive
 
-from consumer.logview.options import TimeOf, TimeOrigin
+from consumer.event_times import TimeOf, TimeOrigin
 from consumer.search.query import parse
 from shipper.layout import NANOSECONDS
 
@@ -85,7 +85,7 @@ def test_since_and_until_and_the_histogram_mean_the_own_times(archive: Path) -> 
 
 
 def test_files_whose_times_cannot_be_those_that_are_wanted_are_not_read(archive: Path) -> None:
-    """The lines of two files are hours ahead of the time at which they were stored, or a year late: they tell so."""
+    """Manifest lines have how far the lines of two files are ahead of the time of storing, or how late they are."""
     (explained,) = found(archive, "line", "--explain", "--since", "2026-11-20T07:59:00Z")
     assert (explained["files"], explained["by"]) == (2, "event")
     (explained,) = found(archive, "line", "--explain", "--since", "2026-11-22T23:00:00Z")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from searching import write_archive
 
+from consumer.event_times import TimeOf
 from consumer.logview import file_index
-from consumer.logview.options import TimeOf
 from consumer.logview.query import Wanted
 from consumer.search.file_search import Hit, Request
 from consumer.search.pool import Search

@@ -14,7 +14,7 @@ from searching import fshipper, lines_of, search
 
 from consumer import frame_index
 from consumer.commit.journal import MARKS_BYTES
-from consumer.logview.options import TimeOf, TimeOrigin
+from consumer.event_times import TimeOf, TimeOrigin
 from consumer.model import Until
 from consumer.search.query import parse
 from consumer.segments import rewrite_segment
@@ -53,7 +53,7 @@ def moved_to(harness: PartitionHarness, second: float) -> None:
 
 
 async def burst(place: Path, state: str, *, timed: bool) -> Written:
-    """The burst, a block for each second or line, with what `state` says has happened since."""
+    """The burst, a block for each second or line, with what happened since, which is `state`."""
     harness, seconds = harness_at(place), [second for second, count in BURST for _ in range(count)]
     lines = [
         f"{dt.datetime.fromtimestamp(START + second, dt.UTC):%Y-%m-%dT%H:%M:%SZ} line {number}".encode()
