@@ -133,14 +133,18 @@ class StoredTimes:
 
     def at(self, offset: int) -> int:
         """The stored time of a byte, ns: the second of its mark; an estimate is in proportion to the bytes."""
+        return self.known_at(offset)[0]
+
+    def known_at(self, offset: int) -> tuple[int, bool]:
+        """The stored time of a byte, and whether its second is known."""
         number = max(0, bisect_right(self.offsets, offset) - 1)
         second = self.seconds[number]
         if second > 0:
-            return second * NANOSECONDS
+            return second * NANOSECONDS, True
         first_ns, last_ns = -second * NANOSECONDS, self._end_ns(number)
         start = self.offsets[number]
         end = self.offsets[number + 1] if number + 1 < len(self.offsets) else self.raw
-        return first_ns + (last_ns - first_ns) * (offset - start) // max(1, end - start)
+        return first_ns + (last_ns - first_ns) * (offset - start) // max(1, end - start), first_ns == last_ns
 
     def bounds(self, offset: int) -> tuple[int, int]:
         """The first and the last time, ns, at which a byte may have been stored; they are equal if it is known."""
@@ -163,11 +167,6 @@ class StoredTimes:
             return self.raw, self.raw
         stop = wanted[-1] + 1
         return self.offsets[wanted[0]], self.offsets[stop] if stop < len(self.offsets) else self.raw
-
-    def is_known(self, offset: int) -> bool:
-        """Whether the second in which a byte was stored is known."""
-        first_ns, last_ns = self.bounds(offset)
-        return first_ns == last_ns
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """The first and the last time, ns, at which some of the bytes `start` to `end` may have been stored."""

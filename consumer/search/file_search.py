@@ -224,16 +224,19 @@ class FileSearch:
         request, found = self._request, self._found
         query, since, until = request.query, request.since_ns, request.until_ns
         since_second = since - since % NANOSECONDS  # the archive knows seconds of storing
+        needs_time = bool(since or until is not None or request.bucket_ns or not request.counts_only)
         for begin, stop in candidates(query.finder, text, start, end):
             if not query.is_decided and not query.matches(text[begin : stop - (text[stop - 1] == _NEWLINE)]):
+                continue
+            if not needs_time:
+                found.hits += 1
                 continue
             own = self._event.time_of(text, begin, stop) if self._event is not None else None
             if own is not None:
                 (time_ns, origin), earliest = own, since
             else:
-                time_ns, origin, earliest = reader.times.at(at + begin), TimeOrigin.STORED, since_second
-                if not reader.times.is_known(at + begin):
-                    origin = TimeOrigin.ESTIMATED
+                time_ns, is_known = reader.times.known_at(at + begin)
+                origin, earliest = TimeOrigin.STORED if is_known else TimeOrigin.ESTIMATED, since_second
             if time_ns < earliest or (until is not None and time_ns >= until):
                 continue
             found.hits += 1
