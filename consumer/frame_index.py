@@ -2,8 +2,8 @@
 
 After the data, a segment has skippable frames, which every reader of zstd passes over:
 
-    times        magic 0x184D2A58, then the marks of `consumer/stored_times.py`, their CRC-32 and their length (u32
-                 each), and `fst1`
+    times        magic 0x184D2A58, then the marks of `consumer/stored_times.py`, their CRC-32, their length, that
+                 of the text (u32 each), and `fst1`
     marks        magic 0x184D2A57, then `fsmk`, version (1 byte), flags (1 byte: 1 = exact), 2 bytes 0, and for each
                  frame the stored time of its first line (u64, microseconds since 1970) and its newlines (u32)
     seek table   magic 0x184D2A5E, as contrib/seekable_format of zstd describes it: sizes of each frame, compressed and
@@ -52,7 +52,8 @@ _VERSION = 1
 _EXACT = 1
 _CHECKSUMS = 0x80  # of the descriptor: each entry has four bytes more
 _MICROSECOND_NS = 1000
-_TRAILER = struct.Struct("<II4s")
+_U32 = 0xFFFFFFFF
+_TRAILER = struct.Struct("<III4s")
 _TIMES_NAME = b"fst1"
 MAX_TIMES_BYTES = 32 * 1024 * 1024
 """Times that are longer are not read."""
@@ -114,7 +115,7 @@ class FrameIndex:
 
 def encode(index: FrameIndex) -> bytes:
     """The skippable frames; of a short segment the times only."""
-    frames, times = index.frames, encode_times(index.times)
+    frames, times = index.frames, encode_times(index.times, index.raw)
     if index.raw < FRAME_BYTES or any(max(frame.stored, frame.raw) > UNKNOWN_LINES for frame in frames):
         return times
     if times:
@@ -129,27 +130,29 @@ def encode(index: FrameIndex) -> bytes:
     )
 
 
-def encode_times(plain: bytes) -> bytes:
-    """The skippable frame of some marks; nothing where there is none."""
+def encode_times(plain: bytes, raw: int) -> bytes:
+    """The skippable frame of the marks of a text of `raw` bytes; nothing where there is none."""
     if not plain:
         return b""
     body = stored_times.pack(plain)
-    trailer = _TRAILER.pack(crc32(body), len(body), _TIMES_NAME)
+    trailer = _TRAILER.pack(crc32(body), len(body), raw & _U32, _TIMES_NAME)
     return _SKIPPABLE.pack(TIMES_MAGIC, len(body) + len(trailer)) + body + trailer
 
 
-def read_times(stream: BinaryIO, end: int | None = None) -> tuple[bytes, int]:
+def read_times(stream: BinaryIO, raw: int | None = None, end: int | None = None) -> tuple[bytes, int]:
     """The bytes of the marks at the end of a file, or of its first `end` bytes, and where their frame begins.
 
-    Nothing and the end of the file: it has none. Raises OSError.
+    Nothing and the end of the file: it has none, or those of a text that has not `raw` bytes: a version that does not
+    know them merged segments. Raises OSError.
     """
     length = os.fstat(stream.fileno()).st_size if end is None else end
     trailer = _at(stream, length - _TRAILER.size, _TRAILER.size)
     if len(trailer) < _TRAILER.size:
         return b"", length
-    crc, size, name = _TRAILER.unpack(trailer)
+    crc, size, of_text, name = _TRAILER.unpack(trailer)
     begin = length - _TRAILER.size - size - _SKIPPABLE.size
-    if name != _TIMES_NAME or size > MAX_TIMES_BYTES or begin < 0:
+    is_of_text = raw is None or of_text == raw & _U32
+    if name != _TIMES_NAME or not is_of_text or size > MAX_TIMES_BYTES or begin < 0:
         return b"", length
     frame = _at(stream, begin, _SKIPPABLE.size + size)
     head, body = frame[: _SKIPPABLE.size], frame[_SKIPPABLE.size :]
@@ -185,7 +188,7 @@ def read(stream: BinaryIO, end: int | None = None) -> FrameIndex | None:
     index = _decoded(sizes, marks, begin)
     if index is None or index.frames[-1].raw:
         return index
-    times, end = read_times(stream, index.stored)
+    times, end = read_times(stream, index.raw, index.stored)
     return (
         replace(index, frames=index.frames[:-1], times=times) if times and end == index.stored - sizes[-1][0] else index
     )
@@ -197,7 +200,7 @@ def times_in(stream: BinaryIO, codec: str, first_ns: int, last_ns: int, raw: int
         index = read(stream)
         if index is not None and index.raw == raw:
             return index.stored_times(first_ns, last_ns)
-        marks, _ = read_times(stream)
+        marks, _ = read_times(stream, raw)
         return StoredTimes.of(marks, first_ns=first_ns, last_ns=last_ns, raw=raw)
     return StoredTimes.estimated(first_ns, last_ns, raw)
 

@@ -127,7 +127,7 @@ class StoredTimes:
 
     @property
     def marks(self) -> bytes:
-        """The same for a segment; nothing where its manifest line says as much: all of it was stored in one second."""
+        """The same for a segment; nothing where its manifest line has as much: all of it was stored in one second."""
         is_told = len(self.seconds) == 1 and self.seconds[0] in {-abs(self.seconds[0]), self.last_ns // NANOSECONDS}
         return b"" if is_told else self.plain
 

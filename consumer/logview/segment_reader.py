@@ -89,7 +89,8 @@ def _reader(stream: BinaryIO, part: Part, location: _Location, since_ns: int, un
 
 def _times(stream: BinaryIO, part: Part, location: _Location, index: FrameIndex | None) -> StoredTimes:
     """When the text of a part was stored that is now in a segment, which may hold that of other parts, too."""
-    marks = index.times if index else frame_index.read_times(stream)[0]
+    is_own = location.path in {part.path, *part.others}
+    marks = index.times if index else frame_index.read_times(stream, part.raw if is_own else None)[0]
     if index is not None and (marks or index.has_times):
         return index.stored_times(part.first_ns, part.last_ns).part(location.start, location.end)
     if marks:

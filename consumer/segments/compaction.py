@@ -323,7 +323,7 @@ def _index_of(archive: Path, part: Segment) -> FrameIndex | None:
     with contextlib.suppress(*BROKEN, OSError), (archive / part.path).open("rb") as stream:
         if (index := frame_index.read(stream)) is not None:
             return index
-        times, end = frame_index.read_times(stream)
+        times, end = frame_index.read_times(stream, part.bytes_raw)
         found = frame_index.frames_in(stream, end) or []
         if len(found) == 1:
             found = [(found[0][0], part.bytes_raw)]

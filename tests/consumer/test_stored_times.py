@@ -303,18 +303,19 @@ def test_marks_of_parts_are_those_of_the_whole() -> None:
     assert [left.at(offset) // NANOSECONDS for offset in (0, 9, 10, 19)] == [101, 101, 110, 110]
 
 
-@pytest.mark.parametrize("damage", [1, 5, 9, 13, 30])
+@pytest.mark.parametrize("damage", [1, 5, 9, 13, 17, 30])
 def test_damaged_times_are_not_used(tmp_path: Path, damage: int) -> None:
     times = StoredTimes(list(range(0, 900, 9)), list(range(START, START + 200, 2)), 0, 900)
-    path, good = tmp_path / "a", b"text" + frame_index.encode_times(times.plain)
+    path, good = tmp_path / "a", b"text" + frame_index.encode_times(times.plain, 900)
     path.write_bytes(good)
     with path.open("rb") as stream:
-        assert frame_index.read_times(stream) == (times.plain, 4)
+        assert frame_index.read_times(stream, 900) == (times.plain, 4)
+        assert frame_index.read_times(stream, 1800) == (b"", len(good))
     bad = bytearray(good)
     bad[-damage] ^= 0x55
     path.write_bytes(bad)
     with path.open("rb") as stream:
-        assert frame_index.read_times(stream) == (b"", len(bad))
+        assert frame_index.read_times(stream, 900) == (b"", len(bad))
 
 
 def test_the_times_of_a_busy_file_take_less_than_a_percent(tmp_path: Path) -> None:
@@ -332,7 +333,7 @@ def test_the_times_of_a_busy_file_take_less_than_a_percent(tmp_path: Path) -> No
         index = frame_index.read(stream)
         assert index is not None
         assert len(index.times) == 3_600 * PLANES
-        assert len(frame_index.encode_times(index.times)) <= 0.01 * segment.bytes_stored
+        assert len(frame_index.encode_times(index.times, index.raw)) <= 0.01 * segment.bytes_stored
 
 
 async def test_the_zone_of_a_host_is_kept_with_its_segments(tmp_path: Path) -> None:
