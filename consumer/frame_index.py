@@ -92,9 +92,12 @@ class FrameIndex:
         return all(frame.time_ns for frame in self.frames)
 
     def stored_times(self, first_ns: int, last_ns: int) -> StoredTimes:
-        """When its text was stored, between two moments. Without marks: the times of frames, as estimates."""
+        """When its text was stored, between two moments. Without marks: the times of frames, as estimates.
+
+        Times of frames that were estimates themselves count for nothing: the text may be of any time between the two.
+        """
         is_one_second = first_ns // NANOSECONDS == last_ns // NANOSECONDS
-        if self.times or is_one_second or not self.has_times or not self.frames:
+        if self.times or is_one_second or not (self.is_exact and self.has_times and self.frames):
             return StoredTimes.of(self.times, first_ns=first_ns, last_ns=last_ns, raw=self.raw)
         starts = list(itertools.accumulate((frame.raw for frame in self.frames[:-1]), initial=0))
         seconds = list(itertools.accumulate((frame.time_ns // NANOSECONDS for frame in self.frames), max))

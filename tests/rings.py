@@ -72,6 +72,7 @@ SLOW = {
     "consumer/test_collector_syncing.py::test_a_large_segment_makes_room_in_memory": "needs a disk",
     "consumer/test_collector_syncing.py::test_what_is_durable_of_a_file_that_grows_fast_makes_room_in_memory": "needs a disk",  # noqa: E501
     "consumer/test_frame_index.py::test_a_window_of_one_percent_reads_at_most_three_percent": "100 MB",
+    "consumer/test_frame_index.py::test_times_of_frames_that_are_estimates_hide_no_line": "150,000 hits",
     "consumer/test_frame_index.py::test_older_segments_are_merged_as_before_and_get_a_table": "100 MB",
     "consumer/test_hostile_messages.py::test_whatever_comes_ends_in_one_of_four_ways_and_inside_the_archive": "drawn",
     "consumer/test_search_queries.py::test_1000_random_queries_over_random_archives_equal_a_slow_reference": "drawn",

@@ -91,7 +91,7 @@ def _times(stream: BinaryIO, part: Part, location: _Location, index: FrameIndex 
     """When the text of a part was stored that is now in a segment, which may hold that of other parts, too."""
     is_own = location.path in {part.path, *part.others}
     marks = index.times if index else frame_index.read_times(stream, part.raw if is_own else None)[0]
-    if index is not None and (marks or index.has_times):
+    if index is not None:
         return index.stored_times(part.first_ns, part.last_ns).part(location.start, location.end)
     if marks:
         whole = StoredTimes.of(marks, first_ns=part.first_ns, last_ns=part.last_ns, raw=location.end)

@@ -14,7 +14,7 @@ from keeping import DAY_NS, Past, lines, seal_all, standing, tend, write_open, w
 from searching import search
 
 from consumer import frame_index, segment_io
-from consumer.event_times import TimeOf
+from consumer.event_times import Lag, TimeOf
 from consumer.frame_index import Frame, FrameIndex
 from consumer.model import Until
 from consumer.search.query import parse
@@ -149,7 +149,9 @@ def test_a_redacted_segment_keeps_its_times(tmp_path: Path, sealed: Segment) -> 
 
 def test_a_window_of_one_percent_reads_at_most_three_percent(tmp_path: Path) -> None:
     text = TEXT * 25
-    write_open(tmp_path, FILE, [text], stored_ns=(DAY_NS, DAY_NS + 86_000 * SECOND))
+    first, ends = DAY_NS // SECOND, [0, *itertools.accumulate(map(len, text.splitlines(keepends=True)))]
+    marks = [(at, first + 86_000 * at // len(text)) for at in ends[:-1:40]]
+    write_open(tmp_path, FILE, [text], stored_ns=(DAY_NS, DAY_NS + 86_000 * SECOND), seconds=marks)
     seal_all(tmp_path)
     (segment,) = standing(tmp_path)
     since = DAY_NS + 40_000 * SECOND
@@ -159,6 +161,17 @@ def test_a_window_of_one_percent_reads_at_most_three_percent(tmp_path: Path) -> 
     window = {"since_ns": since, "until_ns": since + 860 * SECOND}
     by_event = search(tmp_path / "archive", parse("a line"), by=TimeOf.EVENT, **window).search.totals
     assert 0 < by_event.bytes_read <= 0.05 * segment.bytes_stored
+
+
+def test_times_of_frames_that_are_estimates_hide_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A burst that an earlier version stored: its bytes are at the end of the day, and so are its estimated times."""
+    lines = [b"2026-11-20 00:10:00 burst %07d\n" % number for number in range(150_000)]
+    write_open(tmp_path, FILE, [b"".join(lines)], stored_ns=(DAY_NS, DAY_NS + 86_000 * SECOND))
+    monkeypatch.setattr("consumer.segments.sealer.lag_of", lambda *_: Lag())  # earlier versions compared no times
+    seal_all(tmp_path)
+    since = DAY_NS + 600 * SECOND
+    window = {"by": TimeOf.EVENT, "since_ns": since, "until_ns": since + SECOND}
+    assert len(search(tmp_path / "archive", parse("burst"), **window).hits) == len(lines)
 
 
 @pytest.mark.parametrize("cut", [1, 8, 9, 30, 200])
