@@ -4,8 +4,8 @@ import codecs
 import datetime as dt
 import enum
 import heapq
-import itertools
 import math
+import operator
 import os
 from collections import deque
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
@@ -156,8 +156,9 @@ def lag_of(text: BinaryIO, times: StoredTimes, day: dt.date, zone: str, *, probe
 
 
 def _probed(times: StoredTimes, probes: int) -> set[int]:
-    """Offsets that are probed."""
-    pauses = ((later - one, number) for number, (one, later) in enumerate(itertools.pairwise(times.seconds), 1))
-    marks = [times.offsets[number] for _, number in heapq.nlargest(probes, pauses)]
+    """Offsets that are probed. Lines of a host that was disconnected come after a pause."""
+    pauses = enumerate(map(operator.sub, times.seconds[1:], times.seconds), 1)
+    long = [(seconds, number) for number, seconds in pauses if seconds > LATE_SECONDS]
+    marks = [times.offsets[number] for _, number in heapq.nlargest(probes, long)]
     even = [times.raw * number // probes for number in range(probes)]
     return {0, max(0, times.raw - PROBE_BYTES), *marks, *even}

@@ -351,3 +351,25 @@ async def test_the_zone_of_a_host_is_kept_with_its_segments(tmp_path: Path) -> N
     in_zone = fshipper("one", "--timezone", "Asia/Kolkata", "--archive", str(harness.archive)).stdout.decode()
     assert "+05:30 " in in_zone
     assert b"is no zone" in fshipper("one", "--timezone", "Nowhere/City", code=64).stderr
+
+
+def test_lines_of_a_host_that_was_disconnected_are_found_by_their_own_times(tmp_path: Path) -> None:
+    """An hour of lines came within one second, in the middle of a day."""
+    seconds = [*range(0, 40_000, 10), *[43_600] * 360, *range(43_600, 80_000, 10)]
+    lines = [
+        f"{dt.datetime.fromtimestamp(START + 10 * number, dt.UTC):%Y-%m-%d %H:%M:%S} line {number}\n".encode()
+        for number in range(len(seconds))
+    ]
+    marks, at = list[tuple[int, int]](), 0
+    for second, line in zip(seconds, lines, strict=True):
+        if not marks or marks[-1][1] != START + second:
+            marks.append((at, START + second))
+        at += len(line)
+    span = (START * NANOSECONDS, (START + 79_990) * NANOSECONDS)
+    write_open(tmp_path, FILE, lines, date=DAY, stored_ns=span, seconds=marks)
+    seal_all(tmp_path)
+    (segment,) = standing(tmp_path)
+    assert 3_500 <= segment.late <= 3_700
+    since = (START + 41_000) * NANOSECONDS
+    window = {"by": TimeOf.EVENT, "since_ns": since, "until_ns": since + 600 * NANOSECONDS}
+    assert len(search(tmp_path / "archive", parse("line"), **window).hits) == 60
