@@ -1,24 +1,32 @@
-"""The frames of a sealed zstd segment: where each begins, and when its first line was stored.
+"""The frames of a sealed zstd segment: where each begins, and when its lines were stored.
 
-After the data, a segment has two skippable frames, which every reader of zstd passes over:
+After the data, a segment has skippable frames, which every reader of zstd passes over:
 
+    times        magic 0x184D2A58, then the marks of `consumer/stored_times.py`, their CRC-32, their length, that
+                 of the text (u32 each), and `fst1`
     marks        magic 0x184D2A57, then `fsmk`, version (1 byte), flags (1 byte: 1 = exact), 2 bytes 0, and for each
                  frame the stored time of its first line (u64, microseconds since 1970) and its newlines (u32)
     seek table   magic 0x184D2A5E, as contrib/seekable_format of zstd describes it: sizes of each frame, compressed and
                  decompressed (u32 each), then the footer: number of frames (u32), descriptor (0), 0x8F92EAB1
 
-Numbers are little endian. A segment without them, of an older version or of another codec, is read from its beginning.
+Numbers are little endian. The seek table lists the frame with the times as a last frame without text, so that versions
+that do not know it read the table as before. A segment of less than 1 MiB of text has the times only, and none if all
+of it was stored in one second. A segment without a table is read from its beginning.
 """
 
 import itertools
 import os
 import struct
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import BinaryIO, NamedTuple
 
 import zstandard
+
+from consumer import stored_times
+from consumer.stored_times import StoredTimes
+from shipper.bytes_ops import crc32
+from shipper.layout import NANOSECONDS
 
 FRAME_BYTES = 1024 * 1024
 """Text of a frame that is packed here, about: it ends with the last newline before. A shorter segment has no index."""
@@ -27,6 +35,7 @@ MAX_LINE_BYTES = 4 * FRAME_BYTES
 MAX_FRAMES = 1_000_000
 """A table with more of them is not read: 20 MB."""
 UNKNOWN_LINES = 0xFFFFFFFF
+TIMES_MAGIC = 0x184D2A58
 MARKS_MAGIC = 0x184D2A57
 SEEK_TABLE_MAGIC = 0x184D2A5E
 SEEKABLE_MAGIC = 0x8F92EAB1
@@ -43,9 +52,11 @@ _VERSION = 1
 _EXACT = 1
 _CHECKSUMS = 0x80  # of the descriptor: each entry has four bytes more
 _MICROSECOND_NS = 1000
-
-TimeAt = Callable[[int], int]
-"""When the byte at an offset of a text was stored, in nanoseconds."""
+_U32 = 0xFFFFFFFF
+_TRAILER = struct.Struct("<III4s")
+_TIMES_NAME = b"fst1"
+MAX_TIMES_BYTES = 32 * 1024 * 1024
+"""Times that are longer are not read."""
 
 
 class Frame(NamedTuple):
@@ -63,6 +74,7 @@ class FrameIndex:
 
     frames: tuple[Frame, ...]
     is_exact: bool  #: times were noted as the text arrived; else they are estimates
+    times: bytes = b""  #: the marks of its text, as `StoredTimes` has them; empty: there are none
 
     @property
     def stored(self) -> int:
@@ -79,49 +91,80 @@ class FrameIndex:
         """Whether the times of all frames are known."""
         return all(frame.time_ns for frame in self.frames)
 
-    def time_at(self, last_ns: int) -> TimeAt:
-        """The stored time by offset: within a frame in proportion to the bytes, up to the next one's time."""
-        starts, times = [0], list[int]()
-        for frame in self.frames:
-            starts.append(starts[-1] + frame.raw)
-            times.append(max(frame.time_ns, times[-1] if times else 0))
-        times.append(max(last_ns, times[-1] if times else 0))
+    def stored_times(self, first_ns: int, last_ns: int) -> StoredTimes:
+        """When its text was stored, between two moments. Without marks: the times of frames, as estimates.
 
-        def at(offset: int) -> int:
-            number = min(max(bisect_right(starts, offset) - 1, 0), len(times) - 2)
-            length = max(1, starts[number + 1] - starts[number])
-            return times[number] + (times[number + 1] - times[number]) * (offset - starts[number]) // length
+        Times of frames that were estimates themselves count for nothing: the text may be of any time between the two.
+        """
+        is_one_second = first_ns // NANOSECONDS == last_ns // NANOSECONDS
+        if self.times or is_one_second or not (self.is_exact and self.has_times and self.frames):
+            return StoredTimes.of(self.times, first_ns=first_ns, last_ns=last_ns, raw=self.raw)
+        starts = list(itertools.accumulate((frame.raw for frame in self.frames[:-1]), initial=0))
+        seconds = list(itertools.accumulate((frame.time_ns // NANOSECONDS for frame in self.frames), max))
+        return StoredTimes(starts, [-second for second in seconds], last_ns, self.raw)
 
-        return at if len(times) > 1 else (lambda _: last_ns)
-
-    def within(self, since_ns: int, until_ns: int | None) -> range:
-        """The numbers of the frames that may hold text of a time."""
-        times = [frame.time_ns - frame.time_ns % _MICROSECOND_NS for frame in self.frames]
-        if any(one > other for one, other in itertools.pairwise(times)):
-            return range(len(times))  # merged parts may overlap
-        first = max(0, bisect_left(times, since_ns - _MICROSECOND_NS) - 1)
-        return range(first, len(times) if until_ns is None else max(first, bisect_left(times, until_ns)))
+    def within(self, times: StoredTimes, since_ns: int, until_ns: int | None) -> range:
+        """The numbers of the frames that may hold text of a time; those of merged parts may overlap."""
+        ends = list(itertools.accumulate(frame.raw for frame in self.frames))
+        spans = (times.span(end - frame.raw, end) for frame, end in zip(self.frames, ends, strict=True))
+        since_ns -= since_ns % NANOSECONDS
+        wanted = [
+            number
+            for number, (first_ns, last_ns) in enumerate(spans)
+            if last_ns >= since_ns and (until_ns is None or first_ns < until_ns)
+        ]
+        return range(wanted[0], wanted[-1] + 1) if wanted else range(0)
 
 
 def encode(index: FrameIndex) -> bytes:
-    """The two skippable frames; nothing for a short segment."""
-    frames = index.frames
+    """The skippable frames; of a short segment the times only."""
+    frames, times = index.frames, encode_times(index.times, index.raw)
     if index.raw < FRAME_BYTES or any(max(frame.stored, frame.raw) > UNKNOWN_LINES for frame in frames):
-        return b""
+        return times
+    if times:
+        frames = (*frames, Frame(len(times), 0, frames[-1].time_ns, 0))
     marks = _MARKS_HEAD.pack(_MARKS_NAME, _VERSION, _EXACT if index.is_exact else 0, 0) + b"".join(
         _MARK.pack(frame.time_ns // _MICROSECOND_NS, min(frame.lines, UNKNOWN_LINES)) for frame in frames
     )
     sizes = b"".join(_SIZES.pack(frame.stored, frame.raw) for frame in frames)
     table = sizes + _FOOTER.pack(len(frames), 0, SEEKABLE_MAGIC)
     return b"".join(
-        (_SKIPPABLE.pack(MARKS_MAGIC, len(marks)), marks, _SKIPPABLE.pack(SEEK_TABLE_MAGIC, len(table)), table)
+        (times, _SKIPPABLE.pack(MARKS_MAGIC, len(marks)), marks, _SKIPPABLE.pack(SEEK_TABLE_MAGIC, len(table)), table)
     )
 
 
-def even(first_ns: int, last_ns: int, raw: int) -> TimeAt:
-    """An estimate: in proportion to the bytes between the first and the last stored time."""
-    length, most = last_ns - first_ns, max(1, raw)
-    return lambda offset: first_ns + length * offset // most
+def encode_times(plain: bytes, raw: int) -> bytes:
+    """The skippable frame of the marks of a text of `raw` bytes; nothing where there is none."""
+    if not plain:
+        return b""
+    body = stored_times.pack(plain)
+    trailer = _TRAILER.pack(crc32(body), len(body), raw & _U32, _TIMES_NAME)
+    return _SKIPPABLE.pack(TIMES_MAGIC, len(body) + len(trailer)) + body + trailer
+
+
+def read_times(stream: BinaryIO, raw: int | None = None, end: int | None = None) -> tuple[bytes, int]:
+    """The bytes of the marks at the end of a file, or of its first `end` bytes, and where their frame begins.
+
+    Nothing and the end of the file: it has none, or those of a text that has not `raw` bytes: a version that does not
+    know them merged segments. Raises OSError.
+    """
+    length = os.fstat(stream.fileno()).st_size if end is None else end
+    trailer = _at(stream, length - _TRAILER.size, _TRAILER.size)
+    if len(trailer) < _TRAILER.size:
+        return b"", length
+    crc, size, of_text, name = _TRAILER.unpack(trailer)
+    begin = length - _TRAILER.size - size - _SKIPPABLE.size
+    is_of_text = raw is None or of_text == raw & _U32
+    if name != _TIMES_NAME or not is_of_text or size > MAX_TIMES_BYTES or begin < 0:
+        return b"", length
+    frame = _at(stream, begin, _SKIPPABLE.size + size)
+    head, body = frame[: _SKIPPABLE.size], frame[_SKIPPABLE.size :]
+    if head != _SKIPPABLE.pack(TIMES_MAGIC, size + _TRAILER.size) or crc32(body) != crc:
+        return b"", length
+    try:
+        return stored_times.unpack(body), begin
+    except ValueError:
+        return b"", length
 
 
 def read(stream: BinaryIO, end: int | None = None) -> FrameIndex | None:
@@ -145,7 +188,24 @@ def read(stream: BinaryIO, end: int | None = None) -> FrameIndex | None:
         return None
     sizes = [_SIZES.unpack_from(table, _SKIPPABLE.size + number * entry) for number in range(count)]
     marks = _at(stream, begin - marks_bytes - _SKIPPABLE.size, _SKIPPABLE.size + marks_bytes)
-    return _decoded(sizes, marks, begin)
+    index = _decoded(sizes, marks, begin)
+    if index is None or index.frames[-1].raw:
+        return index
+    times, end = read_times(stream, index.raw, index.stored)
+    return (
+        replace(index, frames=index.frames[:-1], times=times) if times and end == index.stored - sizes[-1][0] else index
+    )
+
+
+def times_in(stream: BinaryIO, codec: str, first_ns: int, last_ns: int, raw: int) -> StoredTimes:
+    """When the text of a segment of `raw` bytes was stored, between two moments. Raises OSError."""
+    if codec == "zstd":
+        index = read(stream)
+        if index is not None and index.raw == raw:
+            return index.stored_times(first_ns, last_ns)
+        marks, _ = read_times(stream, raw)
+        return StoredTimes.of(marks, first_ns=first_ns, last_ns=last_ns, raw=raw)
+    return StoredTimes.estimated(first_ns, last_ns, raw)
 
 
 def _decoded(sizes: Sequence[tuple[int, int]], marks: bytes, begin: int) -> FrameIndex | None:
@@ -169,15 +229,12 @@ def _at(stream: BinaryIO, offset: int, length: int) -> bytes:
     return os.pread(stream.fileno(), length, offset) if offset >= 0 else b""
 
 
-def joined(parts: Iterable[FrameIndex | None]) -> FrameIndex | None:
-    """The index of segments that become one; None: one of them has none."""
-    frames, is_exact = list[Frame](), True
-    for part in parts:
-        if part is None:
-            return None
-        frames += part.frames
-        is_exact = is_exact and part.is_exact
-    return FrameIndex(tuple(frames), is_exact)
+def joined(parts: Iterable[tuple[FrameIndex, StoredTimes]]) -> FrameIndex:
+    """The index of segments that become one, of their indexes and the times of their text."""
+    indexes, times = zip(*parts, strict=True)
+    frames = tuple(frame for index in indexes for frame in index.frames)
+    whole = stored_times.joined(times)
+    return FrameIndex(frames, whole.is_exact, whole.marks)
 
 
 def frames_in(stream: BinaryIO, end: int) -> list[tuple[int, int]] | None:

@@ -100,6 +100,10 @@ class OpenFile:
     raw: int = 0  #: bytes of log text in it; its length, unless it holds frames
     lines: int = 0  #: newlines in the text; counted only where it holds frames
     crc: int | None = 0  #: CRC-32 of the text; None: begun by a version that did not keep it
+    marks: bytes = b""  #: of `StoredTimes`: the newest marks, after those that the journal has apart
+    marked_at: int = 0  #: offset of the newest mark
+    marked_second: int = 0  #: its second; 0: there is none
+    zone: str = ""  #: IANA name of the zone of its host, of the newest block; empty: UTC
 
     @property
     def codec(self) -> str:

@@ -11,7 +11,8 @@ from typing import Any, Protocol, cast
 
 import zstandard
 
-from consumer.frame_index import FRAME_BYTES, MAX_LINE_BYTES, Frame, FrameIndex, TimeAt, encode
+from consumer.frame_index import FRAME_BYTES, MAX_LINE_BYTES, Frame, FrameIndex, encode
+from consumer.stored_times import StoredTimes
 from shipper.bytes_ops import count_lines, crc32
 
 CHUNK_BYTES = 256 * 1024  # stays in the cache: a sixth less CPU than 1 MiB to unpack, count and sum
@@ -91,10 +92,10 @@ class CountingReader:
         return chunk
 
 
-def pack(text: Reader, packed: CountingWriter, codec: str, time_at: TimeAt | None = None) -> ByteCounter:
-    """Write all of `text` in `codec`; what passed by. With `time_at`, zstd has frames of 1 MiB and a frame index."""
-    if codec == "zstd" and time_at is not None:
-        return _pack_frames(text, packed, time_at)
+def pack(text: Reader, packed: CountingWriter, codec: str, times: StoredTimes | None = None) -> ByteCounter:
+    """Write all of `text` in `codec`; what passed by. With `times`, zstd has frames of 1 MiB and a frame index."""
+    if codec == "zstd" and times is not None:
+        return _pack_frames(text, packed, times)
     counted, packer = ByteCounter(), cast("Writer", packed)
     with contextlib.ExitStack() as stack:
         if codec == "zstd":
@@ -108,7 +109,7 @@ def pack(text: Reader, packed: CountingWriter, codec: str, time_at: TimeAt | Non
     return counted
 
 
-def _pack_frames(text: Reader, packed: CountingWriter, time_at: TimeAt) -> ByteCounter:
+def _pack_frames(text: Reader, packed: CountingWriter, times: StoredTimes) -> ByteCounter:
     counted, begin = ByteCounter(), packed.octets
     frames, frame, start = list[Frame](), ByteCounter(), 0
     compressor = zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_checksum=True)
@@ -118,7 +119,7 @@ def _pack_frames(text: Reader, packed: CountingWriter, time_at: TimeAt) -> ByteC
         nonlocal frame, start
         zst.flush(zstandard.FLUSH_FRAME)
         stored = packed.octets - begin - start
-        frames.append(Frame(stored, frame.octets, time_at(counted.octets - frame.octets), frame.lines))
+        frames.append(Frame(stored, frame.octets, times.at(counted.octets - frame.octets), frame.lines))
         frame, start = ByteCounter(), start + stored
 
     def write(piece: bytes) -> None:
@@ -137,21 +138,21 @@ def _pack_frames(text: Reader, packed: CountingWriter, time_at: TimeAt) -> ByteC
         write(chunk[cut:])
     if frame.octets or not frames:
         end_frame()
-    packed.write(encode(FrameIndex(tuple(frames), is_exact=False)))
+    packed.write(encode(FrameIndex(tuple(frames), times.is_exact, times.marks)))
     return counted
 
 
-def copy_frames(stored: Reader, packed: CountingWriter, codec: str, time_at: TimeAt | None = None) -> ByteCounter:
+def copy_frames(stored: Reader, packed: CountingWriter, codec: str, times: StoredTimes | None = None) -> ByteCounter:
     """Write the whole frames that `stored` begins with, as they are; the text in them. With an index, if zstd."""
     counted, found = ByteCounter(), list[Frame]()
     for frame, text in frames(stored, codec):
         packed.write(frame)
         before, lines = counted.octets, counted.lines
         counted.add(text)
-        if time_at is not None:
-            found.append(Frame(len(frame), len(text), time_at(before), counted.lines - lines))
-    if codec == "zstd" and time_at is not None:
-        packed.write(encode(FrameIndex(tuple(found), is_exact=False)))
+        if times is not None:
+            found.append(Frame(len(frame), len(text), times.at(before), counted.lines - lines))
+    if codec == "zstd" and times is not None:
+        packed.write(encode(FrameIndex(tuple(found), times.is_exact, times.marks)))
     return counted
 
 

@@ -22,6 +22,7 @@ from producer.discovery.safe_open import Links, NotFollowed
 from producer.discovery.scanner import ScanResult, Watched, scan
 from producer.discovery.scanner import names as names_of
 from producer.fingerprint import Mark
+from producer.host_zone import HostZones
 from producer.inputs.factory import Inputs, files_of, inputs_of, is_any, named, with_spools
 from producer.options import Following, Order, Task, WhenSilent
 from producer.pipeline import Pipeline, pipeline_of
@@ -323,6 +324,7 @@ def _task(settings: Settings, host: str, watched: Watched, *, once: bool, new: b
         redact=chosen.redact,
         charset=chosen.charset,
         labels=chosen.labels,
+        zones=HostZones.of(chosen.timezone, chosen.timezones),
         most_bytes=min(2 * chosen.block, MAX_BLOCK_BYTES),
         pattern_seconds=chosen.pattern_time,
     )

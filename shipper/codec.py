@@ -7,6 +7,7 @@
     Shipper-Excluded: 4096 (with Log-End: the configuration no longer names the file, so many bytes of it were not read)
     Log-Edits: 980-120 (bytes of the edited text, bytes left out; the map of `shipper.edit_map` follows the text)
     Log-Labels: env=prod&dc=ams (percent-encoded)
+    Shipper-Zone: Europe/Berlin (of the host; absent: UTC; what is no name of a zone counts as absent)
     Log-Handoff: 1048576-5e6f7081-00c0ffee00c0ffee (of a host that moved: up to there another partition has the source,
     its CRC there, or nothing between the dashes if it is unknown, and the identity of the archive)
 
@@ -26,6 +27,7 @@ from shipper.model import MAX_BLOCK_BYTES, Block, Edited, Encoding, End, Handoff
 PREFIX = "Log-"
 MAX_LABELS_BYTES = 1024
 """The longest `Log-Labels`."""
+MAX_ZONE_BYTES = 64
 MAX_FILE_BYTES = 4096
 """The longest path that Linux opens."""
 CACHED_BYTES = 1024
@@ -37,13 +39,16 @@ _CRC = re.compile(r"([0-9a-f]{8})-([0-9a-f]{8})")
 _EDITS = re.compile(r"([0-9]{1,7})-([0-9]{1,7})")
 _HANDOFF = re.compile(r"([0-9]{1,18})-([0-9a-f]{8}|)-([0-9A-Za-z_]{1,64})")
 _USUAL = re.compile(r"([0-9a-f]{16}) (\d{1,18})-(\d{1,18}) ([0-9a-f]{8})-([0-9a-f]{8}) (\d{1,18}) (\d{1,18})", re.ASCII)
+_ZONE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,3}", re.ASCII)
 _LEAVE = "Log-Leave"
 _EXCLUDED = "Shipper-Excluded"
 """Not one of the `Log-` headers: collectors before this one reject those that they do not know, and ignore others.
 They read `Log-End: deleted` without a gap, because the bytes are not lost."""
+_ZONE = "Shipper-Zone"
+"""Not one of the `Log-` headers either: collectors before this one ignore it."""
 _KNOWN = frozenset(
     {"Log-Id", "Log-File", "Log-Span", "Log-Origin", "Log-Lines", "Log-Crc", "Log-Encoding", "Log-Time"}
-    | {"Log-End", "Log-Gap", "Log-Map", "Log-Edits", "Log-Labels", "Log-Handoff"}
+    | {"Log-End", "Log-Gap", "Log-Map", "Log-Edits", "Log-Labels", "Log-Handoff", _ZONE}
 )
 
 
@@ -78,6 +83,11 @@ def decode_labels(text: str) -> tuple[tuple[str, str], ...]:
     return tuple((unquote(name), unquote(value)) for name, _, value in pairs)
 
 
+def zone_name(text: str) -> str:
+    """`text` if it can be the IANA name of a zone; empty if not: any client may send any text."""
+    return text if len(text) <= MAX_ZONE_BYTES and _ZONE_NAME.fullmatch(text) else ""
+
+
 def decoded_bytes(headers: Mapping[str, str], payload: bytes) -> int:
     """How many bytes a message's payload decodes to, as far as its headers can be believed."""
     edits = _EDITS.fullmatch(headers.get("Log-Edits", ""))
@@ -108,6 +118,8 @@ def to_headers(block: Block) -> dict[str, str]:
         headers["Log-Gap"] = str(block.gap)
     if block.edited is not None:
         headers["Log-Edits"] = f"{block.edited.content}-{block.edited.filtered}"
+    if block.zone:
+        headers[_ZONE] = block.zone
     if block.labels:
         headers["Log-Labels"] = encode_labels(block.labels)
     if block.handoff is not None:
@@ -157,6 +169,7 @@ def from_headers(headers: Mapping[str, str]) -> Block:
         edited=_edited(headers),
         labels=decode_labels(headers["Log-Labels"]) if "Log-Labels" in headers else (),
         handoff=_handoff(headers),
+        zone=zone_name(headers.get(_ZONE, "")),
     )
     _check(block)
     return block

@@ -75,6 +75,7 @@ class Block:
     handoff: Handoff | None = None  #: None: the source was begun in this partition
     edited: Edited | None = None  #: None: the payload is the bytes of the span
     labels: tuple[tuple[str, str], ...] = ()  #: labels that the host gives its logs, name and value
+    zone: str = ""  #: IANA name of the zone of times without one in its lines; empty: UTC
 
 
 class Published(NamedTuple):

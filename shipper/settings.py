@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
+from shipper import zones
 from shipper.codec import MAX_LABELS_BYTES, encode_labels
 from shipper.errors import ConfigError
 from shipper.model import MAX_BLOCK_BYTES, Encoding
@@ -95,8 +96,14 @@ def _labels(value: object) -> object:
     pairs = [str(label).partition("=") for label in value]
     wrong = [name for name, equals, _ in pairs if not (name and equals)]
     if wrong:
-        raise ValueError(f"{wrong[0]!r} is no label; write NAME=VALUE")
+        raise ValueError(f"{wrong[0]!r} is no pair; write NAME=VALUE")
     return {name: text for name, _, text in pairs}
+
+
+def _known_zone(name: str) -> str:
+    if name and zones.load(name) is None:
+        raise ValueError(f"{name!r} is no zone that this machine knows; write for example Europe/Berlin")
+    return name
 
 
 def _few_labels(labels: dict[str, str]) -> dict[str, str]:
@@ -158,6 +165,8 @@ Servers = Annotated[tuple[str, ...], BeforeValidator(_servers), Field(min_length
 Readers = Annotated[str, Field(pattern="^(group|all)$")]
 HostNames = Annotated[tuple[str, ...], BeforeValidator(_host_names)]
 Host = Annotated[str, BeforeValidator(_host)]
+Timezone = Annotated[str, AfterValidator(_known_zone)]
+Timezones = Annotated[dict[str, Timezone], BeforeValidator(_labels)]
 Labels = Annotated[dict[str, str], BeforeValidator(_labels), AfterValidator(_few_labels)]
 Expressions = Annotated[tuple[str, ...], BeforeValidator(_expressions)]
 Redactions = Annotated[tuple[str, ...], BeforeValidator(lambda value: _expressions(value, ready=READY_REDACTIONS))]
@@ -236,6 +245,8 @@ class ProducerSettings(_Section):
     drop_lines: Expressions = ()  #: regular expressions of lines that are filtered
     redact: Redactions = ()  #: built-in patterns (card, token, email) or regular expressions
     pattern_time: Annotated[Seconds, Field(ge=0.01, le=60)] = 10.0  #: maximum CPU time of patterns per block
+    timezone: Timezone = ""  #: zone of times without one in the lines: Europe/Berlin, UTC; default: the system's
+    timezones: Timezones = {}  #: GLOB=ZONE, for files of another zone
     labels: Labels = {}  #: NAME=VALUE, stored in the manifest of every segment
     charset: Annotated[str, Field(pattern="^(|utf-16|utf-16-le|utf-16-be)$")] = ""  #: converted to UTF-8
     stdin_name: str = "/dev/stdin"  #: name of standard input (`produce -`) in the archive

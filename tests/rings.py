@@ -23,6 +23,7 @@ LONG = {
     "chaos/test_chaos_seeds.py": "six seeds of faults; the daily run has one",
     "chaos/test_kill_anything.py": "the daily run has one of two seeds",
     "chaos/test_kill_loop.py": "the daily run has two of five ways to begin a file anew",
+    "consumer/test_stored_times.py::test_1000_drawn_files_and_windows_equal_a_reference_that_reads_each_line": "the daily run has 25 files",  # noqa: E501
     "deploy/test_demo_verb.py::test_a_demo_over_midnight_has_two_reports": "a second whole demo",
     "deploy/test_demo_verb.py::test_a_signal_ends_it_soon_and_leaves_no_process": "the daily run has SIGINT",
     "deploy/test_demo_verb.py::test_your_own_files_are_replayed_and_the_demo_before_is_replaced": "a second whole demo",
@@ -72,10 +73,13 @@ SLOW = {
     "consumer/test_collector_syncing.py::test_a_large_segment_makes_room_in_memory": "needs a disk",
     "consumer/test_collector_syncing.py::test_what_is_durable_of_a_file_that_grows_fast_makes_room_in_memory": "needs a disk",  # noqa: E501
     "consumer/test_frame_index.py::test_a_window_of_one_percent_reads_at_most_three_percent": "100 MB",
+    "consumer/test_frame_index.py::test_times_of_frames_that_are_estimates_hide_no_line": "150,000 hits",
     "consumer/test_frame_index.py::test_older_segments_are_merged_as_before_and_get_a_table": "100 MB",
     "consumer/test_hostile_messages.py::test_whatever_comes_ends_in_one_of_four_ways_and_inside_the_archive": "drawn",
     "consumer/test_search_queries.py::test_1000_random_queries_over_random_archives_equal_a_slow_reference": "drawn",
     "consumer/test_search_event_times.py::test_drawn_lines_have_the_time_of_a_slow_reference": "drawn",
+    "consumer/test_stored_times.py::test_drawn_files_and_windows_equal_a_reference_that_reads_each_line": "drawn",
+    "consumer/test_stored_times.py::test_the_times_of_a_busy_file_take_less_than_a_percent": "13 MB",
     "consumer/test_tail_grep.py::test_the_same_lines_are_selected_as_by_comparing_each": "drawn",
     "producer/test_producer_line_blocks.py": "500,000 lines in one test",
     "producer/test_producer_edits_any_growth.py": "many random lines",

@@ -43,6 +43,8 @@ class ExpectedFile:
     first_ns: int = 0  #: stored time of its first message; manifests have it as text
     last_ns: int = 0
     becomes: str = ""  #: path of the segment, once it is being sealed
+    marks: bytes = b""  #: when its text was stored, as `StoredTimes` has it; of open files
+    zone: str = ""  #: IANA name of the zone of its host; empty: UTC
     order: tuple[object, ...] = ()  #: of sealed files: which copy is the first (`shipper.duplicates`)
     also: str = ""  #: the other possible path, if a kill came between journal and rename
 
@@ -82,7 +84,9 @@ def of_segment(segment: Segment, date: str) -> ExpectedFile:
     )
 
 
-def of_open_file(file: OpenFile, spans: tuple[SourceSpan, ...], gaps: tuple[Gap, ...]) -> ExpectedFile:
+def of_open_file(
+    file: OpenFile, spans: tuple[SourceSpan, ...], gaps: tuple[Gap, ...], marks: bytes = b""
+) -> ExpectedFile:
     """The record in a journal."""
     return ExpectedFile(
         key=file.key,
@@ -103,5 +107,7 @@ def of_open_file(file: OpenFile, spans: tuple[SourceSpan, ...], gaps: tuple[Gap,
         first_ns=file.first_ns,
         last_ns=file.last_ns,
         becomes=file.sealing,
+        marks=marks,
+        zone=file.zone,
         also=file.opened,
     )

@@ -135,7 +135,10 @@ class JournalSnapshots:
         try:
             with contextlib.closing(Journal(copy)) as journal:
                 files = journal.files.values()
-                entries = [of_open_file(file, journal.spans(file.path), journal.gaps(file.path)) for file in files]
+                entries = [
+                    of_open_file(file, journal.spans(file.path), journal.gaps(file.path), journal.marks(file.path))
+                    for file in files
+                ]
                 at, forks, dropped = journal.position, journal.forks, tuple(journal.dropped_letters())
         except ConfigError:
             raise

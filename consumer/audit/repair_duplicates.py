@@ -22,6 +22,7 @@ from consumer.audit.day_inventory import Scope
 from consumer.audit.expected_file import ExpectedFile
 from consumer.segments.manifest_store import is_listed, removed_days
 from consumer.segments.rewrite_segment import (
+    KeptRange,
     alone,
     current_segments,
     remove_replaced,
@@ -94,6 +95,7 @@ class _Rest(NamedTuple):
 
     text: bytes
     fields: dict[str, Any]
+    kept: tuple[KeptRange, ...] = ()  #: of the old text
 
 
 class Repair:
@@ -203,7 +205,7 @@ class Repair:
                 return replace(found, refused="its segments were merged or rewritten meanwhile", hint="run it again")
             try:
                 rest = self._rest(found)  # again: nothing changes them from here on
-                made = replace_segment_text(self._archive, segment, rest.text, **rest.fields)
+                made = replace_segment_text(self._archive, segment, rest.text, kept=rest.kept, **rest.fields)
             except ShipperError as error:
                 return replace(found, refused=str(error), hint=error.hint)
         return replace(found, path=made.path)
@@ -228,8 +230,8 @@ class Repair:
         text, places = texts[segment.path]
         if is_whole or places is None:  # None: its one span is doubled as a whole, else its bytes were not found
             return _Rest(b"", self._fields(found, (), 0) | {"filtered": 0, "edited": 0})
-        left, spans, joins = _without(segment, text, places, pieces)
-        return _Rest(left, self._fields(found, spans, joins))
+        left, spans, joins, kept = _without(segment, text, places, pieces)
+        return _Rest(left, self._fields(found, spans, joins), kept)
 
     def _is_same_whole(self, found: SegmentRepair, texts: dict[str, _SegmentText]) -> bool:
         """Whether one other segment holds the same spans in the same order, and the same text."""
@@ -323,9 +325,9 @@ def _places(segment: Segment, text: bytes) -> list[int] | None:
 
 def _without(
     segment: Segment, text: bytes, places: Sequence[int], pieces: Iterable[CopyRange]
-) -> tuple[bytes, tuple[SourceSpan, ...], int]:
-    """The text without `pieces`, the spans in it, and the newlines in it that are of no source."""
-    left, spans, joins, end = bytearray(), list[SourceSpan](), 0, 0
+) -> tuple[bytes, tuple[SourceSpan, ...], int, tuple[KeptRange, ...]]:
+    """The text without `pieces`, the spans in it, the newlines in it that are of no source, and where it was."""
+    left, spans, joins, end, kept = bytearray(), list[SourceSpan](), 0, 0, list[KeptRange]()
     removed_of: dict[int, list[CopyRange]] = {}
     for piece in pieces:
         removed_of.setdefault(piece.at, []).append(piece)
@@ -339,6 +341,7 @@ def _without(
                     left += NEWLINE
                     joins += 1
                 end = begin + stop - at
+                kept.append(KeptRange(begin, end, len(left)))
                 left += text[begin:end]
                 if spans and (spans[-1].source, spans[-1].end) == (span.source, at):
                     spans[-1] = replace(spans[-1], end=stop)
@@ -350,7 +353,7 @@ def _without(
     ):  # the collector ended an unfinished last line
         left += NEWLINE
         joins += 1
-    return bytes(left), tuple(spans), joins
+    return bytes(left), tuple(spans), joins, tuple(kept)
 
 
 def _this_user() -> str:

@@ -63,6 +63,8 @@ FOR_PROGRAMS = ("--json", "--progress=json", f"--jobs={min(4, os.cpu_count() or 
 
 
 HIT_FIELDS = ("time", "host", "file", "offset", "line")
+TIME_FIELDS = ("event_time", "time_from", "stored_between", "zone")
+"""Of a hit that has them."""
 
 
 def limits_of(request: SearchRequest) -> ProcessLimits:
@@ -225,6 +227,7 @@ class RunningSearch:
         self._dropped = 0
         self._is_complete = self._is_truncated = False
         self._unreadable: list[str] = []
+        self._stored_until = ""  # lines that were stored later were not searched
         self._outcome = "left"  # the client closed the connection, unless the loop replaces this
         self._closing = threading.Lock()
 
@@ -271,7 +274,8 @@ class RunningSearch:
                 yield b"\n"
             case {"type": "hit"}:
                 self._hits += 1
-                yield self._object("hit", **{name: line.get(name) for name in HIT_FIELDS})
+                times = {name: line[name] for name in TIME_FIELDS if name in line}
+                yield self._object("hit", **{name: line.get(name) for name in HIT_FIELDS}, **times)
             case {"type": "bucket"}:
                 yield self._object("bucket", start=line.get("start"), count=line.get("count"))
             case {"type": "progress", "bytes_read": int(read), "bytes_total": total}:
@@ -280,10 +284,13 @@ class RunningSearch:
             case {"type": "unreadable", "path": path, "error": error}:
                 self._unreadable.append(f"{path}: {error}")
             case {"type": "summary", "bytes_read": int(read), "truncated": truncated}:
+                self._stored_until = str(line.get("stored_until", ""))
                 self._read, self._is_truncated, self._is_complete = read, bool(truncated), True
 
     def _trouble(self, code: int) -> dict[str, Any]:
         told: dict[str, Any] = {"seconds": round(time.monotonic() - self._began, 3), "bytes_read": self._read}
+        if self._stored_until:
+            told["stored_until"] = self._stored_until
         if self._unreadable:
             told["trouble"] = f"error: could not read {'; '.join(self._unreadable[:5])}\nhint: see fshipper audit"
         elif self._outcome == "done" and code and not self._is_complete and not self.found.request.around:

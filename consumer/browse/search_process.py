@@ -6,6 +6,7 @@ its own, and ends when its client is gone.
 
 import collections
 import contextlib
+import datetime as dt
 import glob
 import json
 import os
@@ -23,10 +24,11 @@ from typing import IO, Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from consumer.logview.display import shown_time
-from consumer.logview.query import globs_of_hosts, moment
+from consumer.logview.query import globs_of_hosts, zone_of
 from consumer.search.query import parse
 from shipper.errors import UsageError
 from shipper.layout import NANOSECONDS
+from shipper.moments import moment
 
 MOST_LINES = 5_000
 FOLLOW_SINCE = "1m"
@@ -55,6 +57,7 @@ class Around(_SearchRequest):
     time: Annotated[str, Field(max_length=40)]
     offset: Annotated[int, Field(ge=0)]
     lines: Annotated[int, Field(ge=1, le=200)] = 20
+    until: Annotated[str, Field(max_length=40)] = ""  #: where the stored time is an estimate: its last moment
 
 
 class SearchRequest(_SearchRequest):
@@ -67,6 +70,8 @@ class SearchRequest(_SearchRequest):
     since: Annotated[str, Field(max_length=40)] = ""
     until: Annotated[str, Field(max_length=40)] = ""
     order: Literal["newest", "oldest"] = "newest"
+    by: Literal["event", "stored"] = "event"
+    timezone: Annotated[str, Field(max_length=64)] = "UTC"  #: of times without a zone in the request
     follow: bool = False
     around: Around | None = None
     buckets: Annotated[int, Field(ge=0, le=366 * 86400)] = 0  #: seconds; count all lines over time, and send none
@@ -96,11 +101,13 @@ def read_request(text: str) -> SearchRequest:
 def command(request: SearchRequest) -> SearchCommand:
     """The command for `request`. Raises UsageError: it is wrong; the hint has the correction."""
     now_ns = time.time_ns()
-    since_ns = max(0, moment(request.since, now_ns)) if request.since else 0
-    until_ns = moment(request.until, now_ns) if request.until else None
+    zone = zone_of(request.timezone) or dt.UTC
+    since_ns = max(0, moment(request.since, now_ns, zone)) if request.since else 0
+    until_ns = moment(request.until, now_ns, zone, after_ns=since_ns) if request.until else None
     if request.around:
         at_ns = moment(request.around.time, now_ns)
-        since_ns, until_ns = at_ns - CONTEXT_SECONDS * NANOSECONDS, at_ns + CONTEXT_SECONDS * NANOSECONDS
+        last_ns = moment(request.around.until, now_ns) if request.around.until else at_ns
+        since_ns, until_ns = at_ns - CONTEXT_SECONDS * NANOSECONDS, last_ns + CONTEXT_SECONDS * NANOSECONDS
     if until_ns is not None and until_ns <= since_ns:
         raise UsageError("the end of the time range is not after its beginning", hint="choose a later end")
     hosts = globs_of_hosts(request.hosts).patterns
@@ -115,10 +122,12 @@ def command(request: SearchRequest) -> SearchCommand:
     else:
         options += [f"--since={since}"] if since else []
         options += [f"--until={until}"] if until else []
+    if request.by == "stored" and not (request.follow or request.around):
+        options.append("--by=stored")
     if request.buckets:
         options.append(f"--histogram={request.buckets}s")
     elif request.around:
-        options.append("--limit=0")
+        options += ["--by=stored", "--limit=0"]  # in the order of the file
     else:
         options += ["--newest-first"] if request.order == "newest" and not request.follow else []
         options.append(f"--limit={request.limit}")

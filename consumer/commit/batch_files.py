@@ -13,10 +13,11 @@ from consumer.commit.journal import Journal
 from consumer.commit.sink import Sink
 from consumer.commit.staged_batch import StagedBatch
 from consumer.model import ArchivedSource, Extent, Loss, OpenFile, Position, SourceKey
+from consumer.stored_times import Mark, appended
 from shipper.bytes_ops import count_lines, crc32, crc32_combine
 from shipper.edit_map import Rest
 from shipper.errors import ArchiveTrouble
-from shipper.layout import FileKey, day_of
+from shipper.layout import NANOSECONDS, FileKey, day_of
 from shipper.manifest import SourceSpan
 from shipper.model import MAX_BLOCK_BYTES, Block, Delivery, Span
 
@@ -43,6 +44,8 @@ class FileDraft:
         self._filtered, self._edited, self._labels = committed.filtered, committed.edited, committed.labels
         self.raw = committed.raw  #: bytes of text so far
         self._lines, self._crc = committed.lines, committed.crc
+        self._mark, self._marks = Mark(committed.marked_at, committed.marked_second), committed.marks
+        self._zone = committed.zone
 
     def append(self, delivery: Delivery, source: str, data: bytes, frame: bytes = b"", crc: int | None = None) -> None:
         """Append `data` to the file. If another source ended without a newline, a newline is appended first.
@@ -52,6 +55,7 @@ class FileDraft:
         if data:
             if self._ends_open and self._last_source != source:
                 self._join()
+            self._note_time(delivery.time_ns)
             self._put(data, frame, crc)
             self._last_source, self._ends_open = source, not data.endswith(b"\n")
         at = (delivery.sequence, delivery.time_ns)
@@ -60,19 +64,27 @@ class FileDraft:
         elif at < self._first:  # read again, for a hole that was given up
             self._first = at
 
+    def _note_time(self, time_ns: int) -> None:
+        """The text that is appended next was stored at `time_ns`: a mark, if the second is another one."""
+        second = time_ns // NANOSECONDS
+        if second != self._mark.second:
+            mark = Mark(self.raw, second)
+            self._marks += appended(mark, self._mark)
+            self._mark = mark
+
     def end_line(self, source: str) -> None:
         """The rest of the last line was filtered: its beginning becomes a line."""
         if self._ends_open and self._last_source == source:
             self._join()
 
-    def account(self, span: Span, rest: Rest, labels: tuple[tuple[str, str], ...]) -> None:
+    def account(self, span: Span, rest: Rest, block: Block) -> None:
         """Count what was filtered, redacted or converted: `rest` was appended for the bytes `span` of a source.
 
         Bytes of all spans = bytes of the file - joins + filtered + edited, also where blocks overlap.
         """
         self._filtered += rest.filtered
         self._edited += span.length - rest.filtered - len(rest.content)
-        self._labels = labels
+        self._labels, self._zone = block.labels, block.zone
 
     def _join(self) -> None:
         self._put(b"\n")
@@ -135,6 +147,10 @@ class FileDraft:
             raw=self.raw,
             lines=self._lines,
             crc=self._crc,
+            marks=self._marks,
+            marked_at=self._mark.offset,
+            marked_second=self._mark.second,
+            zone=self._zone,
         )
 
 
@@ -264,7 +280,7 @@ class BatchFiles:
             frame=at.delivery.payload if frame == self._layout.frames else b"",
             crc=block.block_crc if is_whole else None,
         )
-        draft.account(new, rest, block.labels)
+        draft.account(new, rest, block)
         lines = block.lines if new == block.span else count_lines(rest.content)
         plan.staged.count(at.key, lines=lines, octets=len(rest.content))
         plan.extend(at.path, source, new)

@@ -13,6 +13,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from consumer import stored_times
 from consumer.commit.disk_io import PinnedPath, changed
 from consumer.model import Account, Altered, ArchivedSource, Budget, Changes, Extent, OpenFile, Position, SourceKey
 from shipper.codec import decode_labels, encode_labels
@@ -20,7 +21,7 @@ from shipper.errors import ConfigError, Fatal
 from shipper.layout import DAY_NS, FileKey, day_of, sealing_path
 from shipper.manifest import Gap, SourceSpan
 
-VERSION = 4
+VERSION = 5
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS stream (
     one INTEGER PRIMARY KEY CHECK (one = 1), applied INTEGER NOT NULL, applied_ns INTEGER NOT NULL,
@@ -37,7 +38,9 @@ CREATE TABLE IF NOT EXISTS files (
     last_ns INTEGER NOT NULL, duplicates INTEGER NOT NULL, joins INTEGER NOT NULL, last_source TEXT NOT NULL,
     ends_open INTEGER NOT NULL, sealing TEXT NOT NULL, filtered INTEGER NOT NULL DEFAULT 0,
     edited INTEGER NOT NULL DEFAULT 0, labels TEXT NOT NULL DEFAULT '', opened TEXT NOT NULL DEFAULT '',
-    raw INTEGER NOT NULL DEFAULT 0, lines INTEGER NOT NULL DEFAULT 0, crc INTEGER DEFAULT NULL
+    raw INTEGER NOT NULL DEFAULT 0, lines INTEGER NOT NULL DEFAULT 0, crc INTEGER DEFAULT NULL,
+    marks BLOB NOT NULL DEFAULT x'', marked_at INTEGER NOT NULL DEFAULT 0, marked_second INTEGER NOT NULL DEFAULT 0,
+    zone TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS spans (
     path TEXT NOT NULL, source TEXT NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL
@@ -47,6 +50,8 @@ CREATE TABLE IF NOT EXISTS gaps (
     path TEXT NOT NULL, source TEXT NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, reason TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS gaps_by_path ON gaps (path);
+CREATE TABLE IF NOT EXISTS times (path TEXT NOT NULL, marks BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS times_by_path ON times (path);
 CREATE TABLE IF NOT EXISTS marks (sequence INTEGER PRIMARY KEY, time_ns INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS departures (host TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;
 """
@@ -85,12 +90,20 @@ MIGRATIONS = {
         "CREATE INDEX IF NOT EXISTS spans_by_file ON spans (path, source)",
     ),
     3: ("CREATE TABLE IF NOT EXISTS departures (host TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID",),
+    4: (
+        "ALTER TABLE files ADD COLUMN marks BLOB NOT NULL DEFAULT x''",
+        "ALTER TABLE files ADD COLUMN marked_at INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE files ADD COLUMN marked_second INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE files ADD COLUMN zone TEXT NOT NULL DEFAULT ''",
+        "CREATE TABLE IF NOT EXISTS times (path TEXT NOT NULL, marks BLOB NOT NULL)",
+        "CREATE INDEX IF NOT EXISTS times_by_path ON times (path)",
+    ),
 }
 """What makes a journal of a version one of the next."""
 SOURCE_COLUMNS = "host, id, file, origin, watermark, crc, ended, seen_ns"
 FILE_VALUES = (
     *("length", "first_seq", "last_seq", "first_ns", "last_ns", "duplicates", "joins", "last_source", "ends_open"),
-    *("sealing", "filtered", "edited", "opened", "raw", "lines", "crc"),
+    *("sealing", "filtered", "edited", "opened", "raw", "lines", "crc", "marks", "marked_at", "marked_second", "zone"),
 )
 """Columns of `files` that are fields of `OpenFile`."""
 FILE_COLUMNS = f"path, date, partition, host, file, labels, {', '.join(FILE_VALUES)}"
@@ -141,6 +154,8 @@ MAX_CACHED = 32_768  # sources, and files
 MAX_CACHED_RUNS = 1000  # sources of one file
 SPENT_NS = DAY_NS
 DROPPED_NS = 31 * DAY_NS
+MARKS_BYTES = 48 * stored_times.PLANES
+"""Marks that a row of `files` has; a row is written with every batch. More of them go to a row of `times`, once."""
 REASON_CHANGED = "archive_changed"
 _POSITION = ("applied", "applied_ns", "resume", "plain_after_ns", "created")
 
@@ -225,7 +240,10 @@ class Journal:
     def shorten(self, left: OpenFile) -> None:
         """Record that only `left` remains of a file that another program changed. The rest is a gap. Durable."""
         gap = (left.path, "", left.raw, self.files[left.path].raw, REASON_CHANGED)
+        marks, last = stored_times.cut(self.marks(left.path), left.raw)
+        left = replace(left, marks=marks, marked_at=last.offset, marked_second=last.second)
         with self._transaction():
+            self._database.execute("DELETE FROM times WHERE path = ?", (left.path,))
             self._save_files([left])
             self._database.execute("INSERT INTO gaps VALUES (?,?,?,?,?)", gap)
         self.files = {**self.files, left.path: left}
@@ -233,13 +251,19 @@ class Journal:
     def commit(self, changes: Changes) -> None:
         """Commit a batch. Durable when it returns; the files must be synced before."""
         sources = [self._without_redacted_sum(known) for known in changes.sources.values()]
+        full = {path: file for path, file in changes.files.items() if len(file.marks) >= MARKS_BYTES}
+        files = {**changes.files, **{path: replace(file, marks=b"") for path, file in full.items()}}
         with self._transaction():
             self._save_position(changes.position)
             self._database.executemany(
                 "INSERT OR REPLACE INTO sources VALUES (?,?,?,?,?,?,?,?)", map(source_row, sources)
             )
             self._save_altered(changes.edited - self._altered, Altered.EDITED)
-            self._save_files(changes.files.values())
+            self._save_files(files.values())
+            self._database.executemany(
+                "INSERT INTO times VALUES (?, ?)",
+                ((path, stored_times.pack(file.marks)) for path, file in full.items()),
+            )
             self._save_extents(changes.extents)
             self._database.executemany(
                 "INSERT INTO gaps VALUES (?,?,?,?,?)",
@@ -255,7 +279,7 @@ class Journal:
                 [(*account, amount) for account, amount in changes.spent.items()],
             )
         self.position = changes.position
-        self.files = {**self.files, **changes.files}
+        self.files = {**self.files, **files}
         self.left = {**self.left, **changes.left} if changes.left else self.left
         for key, forks in changes.forks.items():
             self.forks = {**self.forks, key: (*self.forks.get(key, ()), *forks)}
@@ -290,8 +314,9 @@ class Journal:
         with self._transaction():
             self._save_files([sealing])
             self._database.execute("DELETE FROM files WHERE path = ?", (file.path,))
-            self._database.execute("UPDATE spans SET path = ? WHERE path = ?", (sealing.path, file.path))
-            self._database.execute("UPDATE gaps SET path = ? WHERE path = ?", (sealing.path, file.path))
+            for table in ("spans", "gaps", "times"):
+                statement = f"UPDATE {table} SET path = ? WHERE path = ?"  # noqa: S608 - fixed names
+                self._database.execute(statement, (sealing.path, file.path))
         self._newest_runs.pop(file.path, None)
         self.files = {**self._without(file), sealing.path: sealing}
         return sealing
@@ -299,7 +324,7 @@ class Journal:
     def forget(self, file: OpenFile) -> None:
         """Remove `file` from the journal: it is not appended any more and needs no sealing. Durable when it returns."""
         with self._transaction():
-            for table in ("files", "spans", "gaps"):
+            for table in ("files", "spans", "gaps", "times"):
                 self._database.execute(f"DELETE FROM {table} WHERE path = ?", (file.path,))  # noqa: S608 - fixed names
         self._newest_runs.pop(file.path, None)
         self.files = self._without(file)
@@ -315,6 +340,12 @@ class Journal:
             "SELECT source, start, end, reason FROM gaps WHERE path = ? ORDER BY rowid", (path,)
         )
         return tuple(Gap(source=source, start=start, end=end, reason=reason) for source, start, end, reason in rows)
+
+    def marks(self, path: str) -> bytes:
+        """When the text of a file was stored: the bytes of all its marks."""
+        rows = self._database.execute("SELECT marks FROM times WHERE path = ? ORDER BY rowid", (path,))
+        file = self.files.get(path)
+        return b"".join(stored_times.unpack(marks) for (marks,) in rows) + (file.marks if file else b"")
 
     def forget_sources(self, before_ns: int) -> int:
         """Delete the sources that ended and whose newest block was stored before `before_ns`; returns their number."""
@@ -462,7 +493,7 @@ class Journal:
 
     def _save_files(self, files: Iterable[OpenFile]) -> None:
         self._database.executemany(
-            f"INSERT OR REPLACE INTO files ({FILE_COLUMNS}) VALUES ({','.join('?' * 22)})",  # noqa: S608
+            f"INSERT OR REPLACE INTO files ({FILE_COLUMNS}) VALUES ({','.join('?' * (6 + len(FILE_VALUES)))})",  # noqa: S608
             map(file_row, files),
         )
 

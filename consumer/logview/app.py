@@ -1,6 +1,7 @@
 """`fshipper tail` and `fshipper replay`: the fleet as one log, on a terminal, in a pipe, a file or a subject."""
 
 import asyncio
+import datetime as dt
 import os
 import re
 import select
@@ -11,12 +12,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+from consumer.event_times import TimeOf
 from consumer.logview.display import STDOUT, Form, Printer, Screen, screen_for, shown_time
 from consumer.logview.file_index import is_archive, is_empty
 from consumer.logview.log_reader import FleetLog, Places, tell
 from consumer.logview.options import LineChoice, Origin, ReplayOptions, TailOptions
-from consumer.logview.query import Last, Piece, Sieve, Wanted, sieve, wanted_of
+from consumer.logview.query import Allowance, Last, Piece, Sieve, Wanted, allowance_of, sieve, wanted_of, zone_of
 from shipper.codec import encode_path
 from shipper.errors import EXIT_OTHER, ConfigError, StreamMissing, Unavailable, UsageError
 from shipper.jetstream.publisher import Republisher
@@ -68,16 +71,37 @@ class Outlet:
             loop.remove_writer(self._descriptor)
 
 
+class Times(NamedTuple):
+    """Which time orders and selects lines, and in which zone it is shown."""
+
+    by: TimeOf
+    zone: dt.tzinfo | None  #: None: that of the host of each line
+    allowance: Allowance | None
+
+
+def _times(choice: LineChoice) -> Times:
+    """Raises UsageError."""
+    is_archive_only = choice.origin is Origin.ARCHIVE
+    by = choice.by or (TimeOf.EVENT if is_archive_only else TimeOf.STORED)
+    if by is TimeOf.EVENT and not is_archive_only:
+        raise UsageError(
+            "--by event goes with --from archive: lines in streams are ordered by the time of storing",
+            hint="add --from archive, or leave out --by",
+        )
+    allowance = allowance_of(choice.late)
+    return Times(by, zone_of(choice.timezone), allowance if by is TimeOf.EVENT else None)
+
+
 class Printed(AbstractAsyncContextManager["Printed"]):
     """Standard output; with `path` a file, which is replaced. Raises ConfigError: it cannot be written."""
 
-    def __init__(self, form: Form, screen: Screen, path: Path | None = None) -> None:
+    def __init__(self, form: Form, screen: Screen, times: "Times", path: Path | None = None) -> None:
         try:
             self._file = path.open("wb") if path else None
         except OSError as error:
             raise ConfigError(f"cannot write {path}: {error.strerror}", hint="name another file") from None
         self._outlet = Outlet(self._file.fileno() if self._file else STDOUT)
-        self._printer = Printer(form, screen)
+        self._printer = Printer(form, screen, times.by, times.zone)
 
     async def take(self, piece: Piece) -> None:
         """Write it. Raises BrokenPipeError: the reader is gone."""
@@ -120,7 +144,7 @@ class Sent:
         subject = self._subject.replace("{host}", piece.host)
         headers = {"Replay-Host": piece.host, "Replay-File": encode_path(piece.file)}
         for line in piece.lines():
-            stored = {"Replay-Time": shown_time(line.time_ns)}
+            stored = {"Replay-Time": shown_time(line.stored_ns[0] if line.stored_ns else line.time_ns)}
             await self._republisher.send(subject, headers | stored, line.text.removesuffix(b"\n"))
 
     def check(self) -> None:
@@ -199,7 +223,8 @@ _SPEED = re.compile(r"(\d+(?:\.\d+)?)x?", re.IGNORECASE)
 
 def tail(options: TailOptions, settings: Settings) -> int:
     """Show stored lines, and with `follow` those that come; the exit code."""
-    follow, wanted, chosen = options.follow, _wanted(options), _sieve(options)
+    times = _times(options)
+    follow, wanted, chosen = options.follow, _wanted(options, times), _sieve(options)
     form = _form(raw=options.raw, as_json=options.as_json, timed=options.timed)
     is_brief = follow and options.lines is None and not options.since
     places = _places(settings, options.archive, Origin.STREAMS if is_brief else options.origin)
@@ -208,7 +233,7 @@ def tail(options: TailOptions, settings: Settings) -> int:
     async def work() -> int:
         async with (
             FleetLog(places, wanted, patience=PATIENCE_SECONDS if follow else 0.0, name="tail") as log,
-            Printed(form, _screen(options.color, form)) as printed,
+            Printed(form, _screen(options.color, form), times) as printed,
         ):
             found = _report_missing(log, wanted, waits=follow)
             if last is not None:
@@ -225,7 +250,8 @@ def tail(options: TailOptions, settings: Settings) -> int:
 
 def replay(options: ReplayOptions, settings: Settings) -> int:
     """Send stored lines again; the exit code."""
-    to_file, wanted, chosen, pace = options.to_file, _wanted(options), _sieve(options), _pace(options.speed)
+    times = _times(options)
+    to_file, wanted, chosen, pace = options.to_file, _wanted(options, times), _sieve(options), _pace(options.speed)
     is_raw = not (options.named or options.as_json)
     form = _form(raw=is_raw, as_json=options.as_json, timed=False)
     if options.to_subject and (to_file or not is_raw):
@@ -240,8 +266,8 @@ def replay(options: ReplayOptions, settings: Settings) -> int:
         if target:
             return Sent.to(settings.nats, target)
         if to_file is None or str(to_file) == "-":
-            return Printed(form, _screen(options.color, form))
-        return Printed(form, Screen.PROGRAM, to_file)
+            return Printed(form, _screen(options.color, form), times)
+        return Printed(form, Screen.PROGRAM, times, to_file)
 
     async def work() -> int:
         async with FleetLog(places, wanted, patience=PATIENCE_SECONDS, name="replay") as log, receiver() as takes:
@@ -300,8 +326,11 @@ def _places(settings: Settings, archive: Path | None, origin: Origin) -> Places:
     )
 
 
-def _wanted(choice: LineChoice) -> Wanted:
-    return wanted_of(choice.hosts, choice.files, since=choice.since, until=choice.until, now_ns=time.time_ns())
+def _wanted(choice: LineChoice, times: Times) -> Wanted:
+    return wanted_of(
+        choice.hosts, choice.files, since=choice.since, until=choice.until, now_ns=time.time_ns(),
+        zone=times.zone or dt.UTC, allowance=times.allowance,
+    )  # fmt: skip
 
 
 def _sieve(choice: LineChoice) -> Sieve:

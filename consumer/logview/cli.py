@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from consumer.event_times import TimeOf
 from consumer.logview.options import Origin, ReplayOptions, TailOptions
 from shipper.errors import UsageError
 from shipper.interrupts import importing
@@ -19,8 +20,16 @@ Hosts = Annotated[
     list[str] | None, typer.Argument(metavar="HOST", help="Hosts, or patterns: 'web*'. None: all", show_default=False)
 ]
 Files = Annotated[list[str] | None, typer.Option("--file", help="Only files of this path, or pattern: '*access*'")]
-Since = Annotated[str, typer.Option(help="Stored then or later: 10m, 1h30m, 2026-11-20T10:00:00Z")]
-Until = Annotated[str, typer.Option(help="Stored before then")]
+Since = Annotated[str, typer.Option(help="Then or later: 10m, 1w, yesterday, 09:30, 2026-11-20T10:00:00Z")]
+Until = Annotated[str, typer.Option(help="Before then")]
+By = Annotated[
+    TimeOf | None,
+    typer.Option(help="Time for --since, --until and the order [default: event with --from archive, else stored]"),
+]
+Late = Annotated[
+    str, typer.Option(metavar="DURATION", help="By event: lines that were stored so long after their time [10m]")
+]
+Timezone = Annotated[str, typer.Option(help="Zone of times: Europe/Berlin, local, host (of each host)")]
 Grep = Annotated[list[str] | None, typer.Option("--grep", "-g", help="Only lines that hold this regular expression")]
 Invert = Annotated[bool, typer.Option("--invert-match", "-v", help="Only lines that hold none of --grep")]
 IgnoreCase = Annotated[bool, typer.Option("--ignore-case", "-i", help="--grep in any case")]
@@ -59,12 +68,13 @@ def tail(
         bool, typer.Option("--raw", help="Lines as they were, without host and file; in a pipe byte for byte")
     ] = False,
     as_json: Json = False,
-    timed: Annotated[
-        bool, typer.Option("--time", "-t", help="When each line was stored, before host and file")
-    ] = False,
+    timed: Annotated[bool, typer.Option("--time", "-t", help="The time of each line, before host and file")] = False,
     color: Colour = None,
     archive: Archive = None,
     origin: From = Origin.ALL,
+    by: By = None,
+    late: Late = "",
+    timezone: Timezone = "UTC",
     state: State = None,
     url: Url = None,
     subject: Subject = None,
@@ -86,6 +96,9 @@ def tail(
         ignore_case=ignore_case,
         archive=archive,
         origin=origin,
+        by=by,
+        late=late,
+        timezone=timezone,
         follow=follow,
         lines=lines,
         raw=raw,
@@ -122,6 +135,9 @@ def replay(
     color: Colour = None,
     archive: Archive = None,
     origin: From = Origin.ALL,
+    by: By = None,
+    late: Late = "",
+    timezone: Timezone = "UTC",
     state: State = None,
     url: Url = None,
     subject: Subject = None,
@@ -141,6 +157,9 @@ def replay(
         ignore_case=ignore_case,
         archive=archive,
         origin=origin,
+        by=by,
+        late=late,
+        timezone=timezone,
         speed=speed,
         to_subject=to_subject,
         to_file=to_file,

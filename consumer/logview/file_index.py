@@ -1,20 +1,26 @@
 """Which files of an archive hold the requested text that the streams no longer have: by manifests and journals."""
 
+import contextlib
+import datetime as dt
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from consumer.archive import IDENTITY, manifests_of_day
 from consumer.audit import manifest_listing
 from consumer.audit.expected_file import ExpectedFile
 from consumer.audit.journal_snapshot import JournalSnapshots, journal_directory
+from consumer.event_times import lag_of
 from consumer.logview.query import Wanted
+from consumer.stored_times import StoredTimes
 from shipper import layout, manifest
 from shipper.errors import ConfigError
 from shipper.manifest import Segment, SourceSpan
 
+OPEN_PROBES = 6
+"""Places of an open file whose lines are compared with their stored times, of each kind, at every search."""
 ROUNDED_NS = 1000
 """Manifests have microseconds."""
 
@@ -36,7 +42,22 @@ class Part:
     first_sequence: int
     last_sequence: int
     spans: tuple[SourceSpan, ...]
+    marks: bytes = b""  #: when its text was stored, of an open file; a segment has them itself
+    zone: str = ""  #: IANA name of the zone of its host; empty: UTC
+    late: int = 0  #: seconds by which its lines were stored after the times in them, where that is long
+    ahead: int = 0  #: seconds by which they were stored before
     is_as_it_was: bool  #: the text is the bytes of the spans, nothing between them, left out or edited
+
+    @property
+    def is_unusual(self) -> bool:
+        """Whether the times in its lines are far from the times of storing."""
+        return bool(self.late or self.ahead)
+
+    @property
+    def day(self) -> dt.date:
+        """The day on which it was stored (UTC)."""
+        date = layout.date_of(self.path) if self.path.startswith("date=") else layout.day_of(self.first_ns)
+        return dt.date.fromisoformat(date)
 
     def source_at(self, offset: int) -> tuple[str, int | None]:
         """The source of the byte at an offset of the text, and its offset there; empty and None: not known."""
@@ -45,9 +66,9 @@ class Part:
         return "", None
 
     def is_within(self, wanted: Wanted) -> bool:
-        """Whether some of it may have been stored in the requested time."""
-        before_end = wanted.until_ns is None or self.first_ns < wanted.until_ns
-        return before_end and self.last_ns + ROUNDED_NS >= wanted.since_ns
+        """Whether some of it may be of the requested time."""
+        since_ns, until_ns = wanted.stored_span(self.late, self.ahead)
+        return (until_ns is None or self.first_ns < until_ns) and self.last_ns + ROUNDED_NS >= since_ns
 
 
 def find(archive: Path, state: Path | None, wanted: Wanted, borders: Mapping[int, int]) -> list[Part]:
@@ -90,18 +111,26 @@ def is_empty(archive: Path) -> bool:
 
 
 def _sealed(archive: Path, wanted: Wanted) -> Iterator[Part]:
-    first, last = layout.day_of(wanted.since_ns), layout.day_of(wanted.until_ns) if wanted.until_ns is not None else ""
+    since_ns, until_ns = wanted.stored_span()
+    first, last = layout.day_of(since_ns), layout.day_of(until_ns) if until_ns is not None else ""
     for date in sorted(manifest_listing.days(archive)):
-        if date < first or (last and date > last):
+        is_outside = date < first or bool(last and date > last)
+        if is_outside and wanted.allowance is None:
             continue
         segments: list[Segment] = []
         for path in manifests_of_day(archive, date):
             with path.open("rb") as lines:
-                segments += [each for each in manifest.segments_in(lines) if _is_of(wanted, each.host, each.file)]
+                listed = filter(_tells_of_lag, lines) if is_outside else lines
+                segments += [each for each in manifest.segments_in(listed) if _is_of(wanted, each.host, each.file)]
         for segment in manifest.standing(segments):
             part = _of_segment(segment)
             if part.is_within(wanted):
                 yield part
+
+
+def _tells_of_lag(line: bytes) -> bool:
+    """Whether the lines of a segment are of a time far from that of storing, or it replaces others."""
+    return b'"late":' in line or b'"ahead":' in line or b'"replaces":' in line
 
 
 def _open(archive: Path, state: Path | None, identity: str, wanted: Wanted) -> Iterator[Part]:
@@ -111,8 +140,23 @@ def _open(archive: Path, state: Path | None, identity: str, wanted: Wanted) -> I
     with JournalSnapshots(directory) as journals:
         for entry in journals.entries():
             part = _of_entry(entry)
-            if _is_of(wanted, part.host, part.file) and part.is_within(wanted):
+            if not _is_of(wanted, part.host, part.file):
+                continue
+            if wanted.allowance is not None and (wanted.since_ns or wanted.until_ns is not None):
+                part = _with_lag(archive, part)
+            if part.is_within(wanted):
                 yield part
+
+
+def _with_lag(archive: Path, part: Part) -> Part:
+    """An open file with how late and how far ahead its lines are; a segment's manifest line has that."""
+    if part.codec != "none" or not part.raw:
+        return part
+    times = StoredTimes.of(part.marks, first_ns=part.first_ns, last_ns=part.last_ns, raw=part.raw)
+    with contextlib.suppress(OSError), (archive / part.path).open("rb") as text:
+        lag = lag_of(text, times, part.day, part.zone, probes=OPEN_PROBES)
+        return replace(part, late=lag.late, ahead=lag.ahead)
+    return part
 
 
 def _first_message(part: Part) -> tuple[int, str, str, int, int]:
@@ -138,6 +182,9 @@ def _of_segment(segment: Segment) -> Part:
         first_sequence=segment.first_seq,
         last_sequence=segment.last_seq,
         spans=segment.spans,
+        zone=segment.zone,
+        late=segment.late,
+        ahead=segment.ahead,
         is_as_it_was=not (segment.joins or segment.filtered or segment.edited),
     )
 
@@ -157,6 +204,8 @@ def _of_entry(entry: ExpectedFile) -> Part:
         first_sequence=entry.first_seq,
         last_sequence=entry.last_seq,
         spans=entry.spans,
+        marks=entry.marks,
+        zone=entry.zone,
         is_as_it_was=not (entry.joins or entry.filtered or entry.edited),
     )
 

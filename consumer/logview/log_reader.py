@@ -3,15 +3,15 @@
 stored   each stream up to the message that was its last at the start; what is older than a stream, from the archive
 follow   everything after that, also from streams that are created meanwhile
 
-Messages of many streams, and the text of many files, as one sequence, by the time at which they were stored. The times
-of text in the archive are of time marks, else estimated by position.
+Messages of many streams, and the text of many files, as one sequence, by the time at which they were stored; of the
+archive alone also by the times in the lines, where lines of one file keep their order.
 """
 
 import asyncio
+import bisect
 import contextlib
 import difflib
 import heapq
-import itertools
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from consumer.event_times import EventTimes, TimeOrigin
 from consumer.logview import file_index
 from consumer.logview.dedup import ArchivedSpans, Deduplicator, archived_spans
 from consumer.logview.file_index import Part
@@ -48,6 +49,7 @@ UNPACKER_BYTES = 2 * 1024 * 1024
 MOST_BYTES = 128 * 1024 * 1024
 """Of unpackers at a time: beyond it a file is read in one go, and text of other files of that time comes after it."""
 MOST_FILES = 200
+_NEWLINE = ord("\n")
 
 
 class _Next(NamedTuple):
@@ -67,7 +69,9 @@ def _archived_pieces(
     waiting = []
     for number, part in enumerate(parts):
         cost = min(part.raw, UNPACKER_BYTES) + 2 * min(part.raw, CHUNK_BYTES)
-        waiting.append(_Next(part.first_ns, number, None, _requested_pieces(archive, part, wanted, trouble), cost))
+        late_ns = wanted.allowance.late_ns + part.late * NANOSECONDS if wanted.allowance else 0
+        pieces = _requested_pieces(archive, part, wanted, trouble)
+        waiting.append(_Next(part.first_ns - late_ns, number, None, pieces, cost))
     heapq.heapify(waiting)
     files = octets = 0  # that are open, and what they need
     while waiting:
@@ -87,13 +91,10 @@ def _archived_pieces(
 
 
 def _requested_pieces(archive: Path, part: Part, wanted: Wanted, trouble: Callable[[str], None]) -> Iterator[Piece]:
-    """The pieces that were stored in the requested time, by the time at which each begins and ends."""
+    """The pieces of the requested time."""
+    pieces = _pieces(archive, part, wanted)
     try:
-        for piece, behind in itertools.pairwise(itertools.chain(_pieces(archive, part, wanted), [None])):
-            if piece is None or (wanted.until_ns is not None and piece.time_ns >= wanted.until_ns):
-                return
-            if behind is None or behind.time_ns >= wanted.since_ns:
-                yield piece
+        yield from pieces if wanted.allowance is None else _by_event(pieces, part, wanted)
     except RemovedError:
         return
     except (OSError, *BROKEN) as error:
@@ -101,11 +102,61 @@ def _requested_pieces(archive: Path, part: Part, wanted: Wanted, trouble: Callab
 
 
 def _pieces(archive: Path, part: Part, wanted: Wanted) -> Iterator[Piece]:
-    with open_part(archive, part, wanted.since_ns, wanted.until_ns) as reader:
-        at = reader.text_start
-        for text in _cut(reader.chunks, min(CHUNK_BYTES, max(LEAST_PIECE_BYTES, part.raw // PIECES))):
-            yield Piece(reader.time_at(at), part.host, part.file, *part.source_at(at), text)
-            at += len(text)
+    """Those that were stored in the requested time; the archive knows seconds."""
+    since_ns, until_ns = wanted.stored_span(part.late, part.ahead)
+    with open_part(archive, part, since_ns, until_ns) as reader:
+        start, times = reader.text_start, reader.times
+        for cut in _cut(reader.chunks, min(CHUNK_BYTES, max(LEAST_PIECE_BYTES, part.raw // PIECES))):
+            for at, text in _at_marks(cut, start, times.offsets):
+                stored_ns, known = times.at(at), times.bounds(at)
+                origin = TimeOrigin.STORED if known[0] == known[1] else TimeOrigin.ESTIMATED
+                end_ns = stored_ns if origin is TimeOrigin.STORED else times.at(at + len(text))
+                if since_ns <= end_ns and (until_ns is None or stored_ns < until_ns):
+                    yield Piece(
+                        stored_ns, part.host, part.file, *part.source_at(at), text, known, origin, part.zone
+                    )  # fmt: skip
+            start += len(cut)
+
+
+def _at_marks(text: bytes, start: int, marks: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+    """Lines that were stored in one second together, and where they begin; `text` begins at `start`."""
+    position, number = 0, bisect.bisect_right(marks, start)
+    while number < len(marks) and (border := marks[number] - start) < len(text):
+        is_line = text[border - 1] == _NEWLINE
+        stop = border if is_line else text.find(b"\n", border) + 1 or len(text)
+        if stop > position:
+            yield start + position, text[position:stop]
+            position = stop
+        number += 1
+    if position < len(text):
+        yield start + position, text[position:] if position else text
+
+
+def _by_event(pieces: Iterator[Piece], part: Part, wanted: Wanted) -> Iterator[Piece]:
+    """The lines whose own time is requested, in the order of the file; neighbours of one time together."""
+    times, (since_ns, until_ns) = EventTimes(part.day, part.zone), (wanted.since_ns, wanted.until_ns)
+    for piece in pieces:
+        text, start, begin, last = piece.text, 0, 0, (0, TimeOrigin.LINE)
+        times.begin(text, 0, len(text))
+        while begin < len(text):
+            stop = text.find(b"\n", begin) + 1 or len(text)
+            own = times.time_of(text, begin, stop) or (piece.time_ns, piece.time_from)
+            if begin == 0:
+                last = own
+            elif own != last:
+                yield from _of_time(piece, start, begin, last, since_ns, until_ns)
+                start, last = begin, own
+            begin = stop
+        yield from _of_time(piece, start, len(text), last, since_ns, until_ns)
+
+
+def _of_time(
+    piece: Piece, start: int, end: int, time: tuple[int, TimeOrigin], since_ns: int, until_ns: int | None
+) -> Iterator[Piece]:
+    time_ns, origin = time
+    earliest = since_ns - since_ns % NANOSECONDS if origin in {TimeOrigin.STORED, TimeOrigin.ESTIMATED} else since_ns
+    if earliest <= time_ns and (until_ns is None or time_ns < until_ns):
+        yield piece.part(start, end)._replace(time_ns=time_ns, time_from=origin)
 
 
 def _cut(pieces: Iterator[bytes], size: int) -> Iterator[bytes]:

@@ -4,6 +4,8 @@ import enum
 from dataclasses import dataclass
 from pathlib import Path
 
+from consumer.event_times import TimeOf
+
 
 class Origin(enum.Enum):
     """Where stored lines are read."""
@@ -26,6 +28,9 @@ class LineChoice:
     ignore_case: bool
     archive: Path | None  #: the archive that was named
     origin: Origin
+    by: TimeOf | None  #: None: the event in the archive alone, else the time of storing
+    late: str
+    timezone: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

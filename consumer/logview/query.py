@@ -1,6 +1,5 @@
 """Selection of hosts and files by globs, of a span of time, and of lines by their text. Pure."""
 
-import contextlib
 import datetime as dt
 import fnmatch
 import functools
@@ -11,27 +10,32 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from consumer.event_times import AHEAD_SECONDS, LATE_SECONDS, TimeOrigin
 from consumer.logview.prefilter import Literals, candidates
+from shipper import zones
 from shipper.errors import UsageError
 from shipper.layout import NANOSECONDS
 from shipper.linear_regex import required_literals
-from shipper.units import parse_seconds
+from shipper.moments import duration_seconds, moment
 
 
 class Piece(NamedTuple):
     """Whole lines, except where a line is longer than a block, or its file ends without a newline."""
 
-    time_ns: int  #: when JetStream stored it; of archived text an estimate
+    time_ns: int  #: when JetStream stored it; by event the time in the line
     host: str
     file: str
     source: str  #: the generation of the file; empty: not known, as of plain messages
     offset: int | None  #: of the first byte in the source; None: not known
     text: bytes
+    stored_ns: tuple[int, int] | None = None  #: of archived text: between which times it was stored
+    time_from: TimeOrigin = TimeOrigin.STORED
+    zone: str = ""  #: IANA name of the zone of its host; empty: UTC
 
     def part(self, start: int, end: int) -> "Piece":
         """Bytes `start` to `end` of the text."""
         offset = None if self.offset is None else self.offset + start
-        return Piece(self.time_ns, self.host, self.file, self.source, offset, self.text[start:end])
+        return self._replace(offset=offset, text=self.text[start:end])
 
     def lines(self) -> Iterator["Piece"]:
         """A piece for each line."""
@@ -77,7 +81,6 @@ class Last:
 
 
 _GLOB_SIGNS = frozenset("*?[")
-_FRACTION = re.compile(r"\.(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +94,37 @@ class Globs:
         return not self.patterns or _expression(self.patterns).fullmatch(name) is not None
 
 
+class Allowance(NamedTuple):
+    """How far the time in a line and its stored time are apart at most, ns, where nothing else is known of its file."""
+
+    late_ns: int = LATE_SECONDS * NANOSECONDS  #: so long after the time in it a line is stored
+    ahead_ns: int = AHEAD_SECONDS * NANOSECONDS  #: so long before it
+
+
+USUAL = Allowance()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which lines are meant, by where they come from and when they were stored."""
+    """Which lines are meant, by where they come from and by their times."""
 
     hosts: Globs = Globs()
     files: Globs = Globs()
-    since_ns: int = 0  #: stored then or later, UTC nanoseconds; 0: from the beginning
-    until_ns: int | None = None  #: stored before; None: to the end
+    since_ns: int = 0  #: then or later, UTC nanoseconds; 0: from the beginning
+    until_ns: int | None = None  #: before; None: to the end
+    allowance: Allowance | None = None  #: by the times in the lines; None: by the times of storing
+
+    def stored_span(self, late_seconds: int = 0, ahead_seconds: int = 0) -> tuple[int, int | None]:
+        """From when on and until when lines may have been stored that are meant, ns; the archive knows seconds.
+
+        Of a file whose lines are so late or so far ahead, where that is more than usual.
+        """
+        late_ns, ahead_ns = self.allowance or (0, 0)
+        if self.allowance is not None:
+            late_ns, ahead_ns = late_ns + late_seconds * NANOSECONDS, ahead_ns + ahead_seconds * NANOSECONDS
+        since_ns = max(0, self.since_ns - ahead_ns)
+        since_ns -= since_ns % NANOSECONDS
+        return since_ns, None if self.until_ns is None else self.until_ns + late_ns
 
     def has_file(self, path: str) -> bool:
         """Whether a file is meant: a pattern without a slash may also be the last part of its path."""
@@ -124,25 +150,6 @@ def globs_of_hosts(patterns: Iterable[str]) -> Globs:
         if not each or re.search(r"[\s/>]", each):
             raise UsageError(f"{each!r} is no host", hint="name hosts as web1.example.net, 'web*' or '*.example.net'")
     return Globs(() if "*" in lower else lower)
-
-
-def moment(text: str, now_ns: int) -> int:
-    """The time that `text` means, in nanoseconds: a duration before `now_ns` (`10m`), or RFC 3339, or a day (UTC).
-
-    Raises:
-        UsageError: it is neither.
-    """
-    with contextlib.suppress(ValueError):
-        return max(1, now_ns - round(parse_seconds(text) * NANOSECONDS))
-    fraction = _FRACTION.search(text)
-    try:
-        when = dt.datetime.fromisoformat(_FRACTION.sub("", text.strip(), count=1).upper())
-    except ValueError:
-        raise UsageError(
-            f"{text!r} is no moment", hint="write 10m, 1h30m, 2026-11-20 or 2026-11-20T10:00:00Z (UTC without a zone)"
-        ) from None
-    whole = round((when if when.tzinfo else when.replace(tzinfo=dt.UTC)).timestamp()) * NANOSECONDS
-    return whole + (int(fraction[1][:9].ljust(9, "0")) if fraction else 0)
 
 
 def _tokens(pattern: str) -> str:
@@ -233,15 +240,36 @@ def _text(line: bytes) -> str:
 
 
 def wanted_of(
-    hosts: Iterable[str] | None, files: Iterable[str] | None, *, since: str, until: str, now_ns: int
-) -> Wanted:
+    hosts: Iterable[str] | None, files: Iterable[str] | None, *, since: str, until: str, now_ns: int,
+    zone: dt.tzinfo = dt.UTC, allowance: Allowance | None = None,
+) -> Wanted:  # fmt: skip
     """The lines that the options of `tail`, `replay` and `search` select. Raises UsageError: an option is not valid."""
+    since_ns = moment(since, now_ns, zone) if since else 0
     wanted = Wanted(
         hosts=globs_of_hosts(hosts or ()),
         files=Globs(tuple(files or ())),
-        since_ns=moment(since, now_ns) if since else 0,
-        until_ns=moment(until, now_ns) if until else None,
+        since_ns=since_ns,
+        until_ns=moment(until, now_ns, zone, after_ns=since_ns) if until else None,
+        allowance=allowance,
     )
     if wanted.until_ns is not None and wanted.until_ns <= wanted.since_ns:
         raise UsageError("--until is not after --since", hint="10m means ten minutes before now")
     return wanted
+
+
+def zone_of(name: str) -> dt.tzinfo | None:
+    """The zone in which times are shown; None: that of each host. Raises UsageError."""
+    if name == "host":
+        return None
+    found = zones.load(zones.of_system() if name == "local" else name)
+    if found is None:
+        raise UsageError(f"--timezone {name!r} is no zone", hint="write Europe/Berlin, UTC, local or host")
+    return found
+
+
+def allowance_of(late: str) -> Allowance:
+    """How late lines may be, of `--late`; empty: the usual. Raises UsageError."""
+    seconds = duration_seconds(late) if late else None
+    if late and seconds is None:
+        raise UsageError(f"--late {late!r} is not a duration", hint="write 10m, 1h or 1d")
+    return USUAL if seconds is None else USUAL._replace(late_ns=round(seconds * NANOSECONDS))

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from consumer import frame_index
-from consumer.frame_index import TimeAt
+from consumer.frame_index import FrameIndex
 from consumer.logview.file_index import Part
 from consumer.segment_io import CountingReader, texts
 from consumer.segments import manifest_store
 from consumer.segments.rewrite_segment import listed_segments
+from consumer.stored_times import StoredTimes
 from shipper import layout
 from shipper.manifest import Segment, nanoseconds
 
@@ -36,7 +37,7 @@ class SegmentReader:
 
     path: str  #: relative to the archive, where it was found
     text_start: int  #: where the first chunk begins in the text of the part
-    time_at: TimeAt  #: stored time by offset in the text of the part
+    times: StoredTimes  #: when the text of the part was stored
     stored: CountingReader  #: counts the bytes that were read
     chunks: Iterator[bytes]
 
@@ -67,14 +68,14 @@ def _reader(stream: BinaryIO, part: Part, location: _Location, since_ns: int, un
     is_sealed = layout.epoch_of(location.path) is None and "/" + layout.SEALING_PREFIX not in location.path
     codec = layout.codec_of(location.path) if is_sealed else part.codec
     index = frame_index.read(stream) if is_sealed and codec == "zstd" else None
+    times = _times(stream, part, location, index) if is_sealed and codec == "zstd" else _of_part(part)
     if index is None:
         stored = CountingReader(stream, sys.maxsize if is_sealed else part.stored)
         chunks = _cut(texts(stored, codec), location.start, location.end)
-        return SegmentReader(location.path, 0, _even(part), stored, chunks)
-    time_at, wanted = _even(part), range(len(index.frames))
+        return SegmentReader(location.path, 0, times, stored, chunks)
+    wanted = range(len(index.frames))
     if index.has_times:
-        time_of_segment, shift, wanted = index.time_at(part.last_ns), location.start, index.within(since_ns, until_ns)
-        time_at = (lambda offset: time_of_segment(offset + shift)) if shift else time_of_segment
+        wanted = index.within(index.stored_times(part.first_ns, part.last_ns), since_ns, until_ns)
     frames, before = index.frames, index.frames[: wanted.start]
     raw, at = sum(frame.raw for frame in before), sum(frame.stored for frame in before)
     length = sum(frame.stored for frame in frames[wanted.start : wanted.stop])
@@ -83,12 +84,23 @@ def _reader(stream: BinaryIO, part: Part, location: _Location, since_ns: int, un
     stored = CountingReader(stream, length)
     start, end = max(raw, location.start), min(raw_end, location.end)
     chunks = _cut(texts(stored, codec), start - raw, max(start, end) - raw)
-    return SegmentReader(location.path, start - location.start, time_at, stored, chunks)
+    return SegmentReader(location.path, start - location.start, times, stored, chunks)
 
 
-def _even(part: Part) -> TimeAt:
-    """Without marks: in proportion to the bytes between the first and the last stored time."""
-    return frame_index.even(part.first_ns, part.last_ns, part.raw)
+def _times(stream: BinaryIO, part: Part, location: _Location, index: FrameIndex | None) -> StoredTimes:
+    """When the text of a part was stored that is now in a segment, which may hold that of other parts, too."""
+    is_own = location.path in {part.path, *part.others}
+    marks = index.times if index else frame_index.read_times(stream, part.raw if is_own else None)[0]
+    if index is not None:
+        return index.stored_times(part.first_ns, part.last_ns).part(location.start, location.end)
+    if marks:
+        whole = StoredTimes.of(marks, first_ns=part.first_ns, last_ns=part.last_ns, raw=location.end)
+        return whole.part(location.start, location.end)
+    return _of_part(part)
+
+
+def _of_part(part: Part) -> StoredTimes:
+    return StoredTimes.of(part.marks, first_ns=part.first_ns, last_ns=part.last_ns, raw=part.raw)
 
 
 def _cut(chunks: Iterator[bytes], start: int, end: int) -> Iterator[bytes]:

@@ -1,6 +1,7 @@
 """A search as a process: its workers, and the output of what they find."""
 
 import contextlib
+import datetime as dt
 import json
 import os
 import select
@@ -9,22 +10,34 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from consumer.event_times import TimeOf, TimeOrigin
 from consumer.logview import file_index
-from consumer.logview.display import STDOUT, Screen, colour, printable, screen_for, shown_time
+from consumer.logview.display import (
+    MARKS,
+    STDOUT,
+    Screen,
+    colour,
+    printable,
+    screen_for,
+    shown_about,
+    shown_in,
+    shown_time,
+)
 from consumer.logview.file_index import Part
-from consumer.logview.query import Piece, Wanted, wanted_of
+from consumer.logview.query import USUAL, Piece, Wanted, allowance_of, wanted_of, zone_of
 from consumer.search.file_search import Request
-from consumer.search.options import CountBy, ProgressForm, SearchOptions, TimeOf, TimeOrigin
+from consumer.search.options import CountBy, ProgressForm, SearchOptions
 from consumer.search.pool import Search
 from consumer.search.query import Options, Query, parse, parse_fixed
+from shipper import zones
 from shipper.errors import EXIT_OK, EXIT_OTHER, UsageError
 from shipper.interrupts import interrupt_on_termination
 from shipper.layout import NANOSECONDS, date_of
+from shipper.moments import duration_seconds
 from shipper.settings import Settings
-from shipper.units import parse_seconds
 
 BARS = " ▏▎▍▌▋▊▉█"
 """Eighths of a character."""
@@ -37,6 +50,8 @@ class ShownHit(NamedTuple):
     """A hit with all that is known of it."""
 
     time_ns: int  #: by which it was selected
+    stored_ns: tuple[int, int]  #: the first and the last time at which it may have been stored
+    time_from: TimeOrigin
     host: str
     file: str
     source: str
@@ -46,8 +61,7 @@ class ShownHit(NamedTuple):
     after: tuple[bytes, ...] = ()
     segment: str = ""
     is_cut: bool = False
-    stored_ns: int = 0  #: 0: it is `time_ns`
-    time_from: str = ""  #: where the own time of the line is from; empty: it was not read
+    zone: str = ""  #: IANA name of the zone of its host
 
 
 def _decoded(line: bytes) -> str:
@@ -60,14 +74,24 @@ def json_line(kind: str, **fields: Any) -> bytes:
     return json.dumps({"type": kind, **fields}, separators=(",", ":")).encode() + b"\n"
 
 
-def json_hit(hit: ShownHit) -> bytes:
-    """A hit for programs."""
+def json_hit(hit: ShownHit, *, by: TimeOf) -> bytes:
+    """A hit for programs: `time` is that of storing, `event_time` the one in the line."""
     more: dict[str, Any] = {"cut": True} if hit.is_cut else {}
-    if hit.time_from:
-        more |= {"event_time": shown_time(hit.time_ns), "time_from": hit.time_from}
+    first_ns, last_ns = hit.stored_ns
+    is_known = first_ns == last_ns
+    stored_from = TimeOrigin.STORED if is_known else TimeOrigin.ESTIMATED
+    if hit.zone:
+        more |= {"zone": hit.zone}
+    if by is TimeOf.EVENT:
+        more |= {"event_time": shown_in(dt.UTC, hit.time_ns), "time_from": hit.time_from.value}
+        more |= {"stored_from": stored_from.value}
+    else:
+        more |= {"time_from": stored_from.value}
+    if not is_known:
+        more |= {"stored_between": [shown_in(dt.UTC, first_ns), shown_in(dt.UTC, last_ns)]}
     return json_line(
         "hit",
-        time=shown_time(hit.stored_ns or hit.time_ns),
+        time=shown_in(dt.UTC, first_ns),
         host=hit.host,
         file=hit.file,
         source=hit.source,
@@ -80,9 +104,9 @@ def json_hit(hit: ShownHit) -> bytes:
     )
 
 
-def text_hit(hit: ShownHit, screen: Screen, *, has_context: bool) -> bytes:
+def text_hit(hit: ShownHit, screen: Screen, shown: "ShownTimes", *, has_context: bool) -> bytes:
     """A hit for people: control characters are escaped. Lines of context have `-` where a hit has `:`."""
-    when, host, file = shown_time(hit.time_ns), printable(hit.host), printable(hit.file)
+    when, host, file = shown.of(hit), printable(hit.host), printable(hit.file)
     if screen is Screen.COLOURED:
         name = f"\x1b[2m{when}\x1b[0m \x1b[{colour(hit.host)}m{host}\x1b[0m \x1b[2m{file}"
         marks = {":": ":\x1b[0m ", "-": "-\x1b[0m "}
@@ -97,24 +121,42 @@ def text_hit(hit: ShownHit, screen: Screen, *, has_context: bool) -> bytes:
     return ("\n".join(rows) + ("\n--\n" if has_context else "\n")).encode()
 
 
+@dataclass(frozen=True, slots=True)
+class ShownTimes:
+    """How times are shown to people."""
+
+    by: TimeOf = TimeOf.STORED
+    zone: dt.tzinfo | None = dt.UTC  #: None: that of the host of each line
+
+    def of(self, hit: ShownHit) -> str:
+        """The time of a hit, with a mark that shows where it is from."""
+        zone = self.zone or zones.load(hit.zone) or dt.UTC
+        if hit.time_from is TimeOrigin.ESTIMATED:
+            return shown_about(zone, *hit.stored_ns, hit.time_ns)
+        mark = MARKS[hit.time_from] if self.by is TimeOf.EVENT else ""
+        return mark + shown_in(zone, hit.time_ns)
+
+
 def _printable(line: bytes) -> str:
     return printable(_decoded(line.removesuffix(b"\r")))
 
 
-def histogram(buckets: Mapping[int, int], bucket_ns: int) -> bytes:
+def histogram(buckets: Mapping[int, int], bucket_ns: int, zone: dt.tzinfo = dt.UTC) -> bytes:
     """The counts over time as bars."""
     if not buckets:
         return b""
     first, last = min(buckets), max(buckets)
     count = (last - first) // bucket_ns + 1
-    starts: Iterable[int] = (
-        range(first, last + 1, bucket_ns) if count <= MAX_ROWS else sorted(buckets)  # gaps would fill the screen
+    starts: Iterable[int] = (  # gaps would fill the screen; where a clock is changed buckets are not in one row
+        sorted({*range(first, last + 1, bucket_ns), *buckets} if zone is dt.UTC else buckets)
+        if count <= MAX_ROWS
+        else sorted(buckets)
     )
     most = max(buckets.values())
     width = max(10, min(MAX_BAR, shutil.get_terminal_size().columns - 40))
     digits = len(str(most))
     rows = (
-        f"{shown_time(start)[:19]}Z {buckets.get(start, 0):>{digits}} {_bar(buckets.get(start, 0), most, width)}"
+        f"{shown_in(zone, start)} {buckets.get(start, 0):>{digits}} {_bar(buckets.get(start, 0), most, width)}"
         for start in starts
     )
     return "".join(f"{row.rstrip()}\n" for row in rows).encode()
@@ -134,7 +176,7 @@ def counts(rows: Sequence[tuple[str, int]]) -> bytes:
 EXIT_UNREADABLE = 3
 DEFAULT_LIMIT = 1000
 PROGRESS_SECONDS = 0.5
-_RULE = "that of the last line before it with one, else the time of storing"
+_RULE = "that of the last line before it with one (^), else the time of storing (*, and ~ where it is an estimate)"
 CLEAR_LINE = "\r\x1b[K"
 
 
@@ -143,7 +185,12 @@ def run(options: SearchOptions, settings: Settings) -> int:
     interrupt_on_termination()
     query_options = Options(ignores_case=options.ignore_case, whole_words=options.whole_words)
     query = (parse_fixed if options.fixed else parse)(options.query, query_options)
-    wanted = wanted_of(options.hosts, options.files, since=options.since, until=options.until, now_ns=time.time_ns())
+    by, zone = _time_of(options), zone_of(options.timezone)
+    allowance = allowance_of(options.late) if by is TimeOf.EVENT else None
+    wanted = wanted_of(
+        options.hosts, options.files, since=options.since, until=options.until, now_ns=time.time_ns(),
+        zone=zone or dt.UTC, allowance=allowance,
+    )  # fmt: skip
     bucket_ns = _bucket(options.histogram)
     counts_only = options.count is not None or (bool(bucket_ns) and options.limit is None)
     most = 0 if counts_only else DEFAULT_LIMIT if options.limit is None else options.limit
@@ -159,12 +206,14 @@ def run(options: SearchOptions, settings: Settings) -> int:
         bucket_ns=bucket_ns,
         limit=most,
         newest_first=options.newest_first,
-        by=options.by,
+        by=by,
+        allowance=allowance or USUAL,
+        zone=options.timezone if zone not in {None, dt.UTC} else "",
     )
-    parts = file_index.find(request.archive, settings.collector.state, _of_stored_time(wanted, options.by), {})
+    parts = file_index.find(request.archive, settings.collector.state, wanted, {})
     output = _Output(
         as_json=options.as_json, screen=screen_for(options.color), progress=options.progress, request=request,
-        by=options.count,
+        by=options.count, times=ShownTimes(by, zone), wanted=wanted,
     )  # fmt: skip
     if options.explain:
         output.explain(parts)
@@ -185,22 +234,17 @@ def _check(options: SearchOptions, *, excludes_follow: bool, is_unlimited: bool)
         raise UsageError("--newest-first needs a limit", hint="leave out --limit 0")
 
 
-def _of_stored_time(wanted: Wanted, by: TimeOf) -> Wanted:
-    """The files that can contain the lines: the own time of a line may be of any time before it was stored."""
-    if by is TimeOf.STORED:
-        return wanted
-    from shipper.line_times import VALID_AHEAD_SECONDS  # noqa: PLC0415 - it compiles many patterns
-
-    return replace(wanted, since_ns=max(0, wanted.since_ns - VALID_AHEAD_SECONDS * NANOSECONDS), until_ns=None)
+def _time_of(options: SearchOptions) -> TimeOf:
+    return options.by or (TimeOf.STORED if options.follow else TimeOf.EVENT)
 
 
 def _bucket(text: str) -> int:
     if not text:
         return 0
-    try:
-        return max(1, round(parse_seconds(text) * NANOSECONDS))
-    except ValueError:
-        raise UsageError(f"--histogram {text!r} is not a duration", hint="write 10m, 1h or 30s") from None
+    seconds = duration_seconds(text)
+    if not seconds:
+        raise UsageError(f"--histogram {text!r} is not a duration", hint="write 10m, 1h or 30s")
+    return max(1, round(seconds * NANOSECONDS))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -212,6 +256,8 @@ class _Output:
     progress: ProgressForm
     request: Request
     by: CountBy | None
+    times: ShownTimes
+    wanted: Wanted
     began: float = field(default_factory=time.monotonic)
     is_any: bool = False
     _named: int = 0  # files that could not be read and were named
@@ -223,12 +269,11 @@ class _Output:
         """Write the hits as they come."""
         for hit in found.hits(lambda: self._idle(found)):
             part, (source, offset) = found.parts[hit.number], found.parts[hit.number].source_at(hit.at)
-            read, time_from = found.totals.by_part.get(hit.number), hit.time_origin.value
+            read = found.totals.by_part.get(hit.number)
             self.hit(
                 ShownHit(
-                    hit.time_ns, part.host, part.file, source, offset, hit.line, hit.before, hit.after,
-                    segment=read.path if read else part.path, is_cut=hit.is_cut, stored_ns=hit.stored_ns,
-                    time_from=time_from if self.request.is_by_event else "",
+                    hit.time_ns, hit.stored_ns, hit.time_origin, part.host, part.file, source, offset, hit.line,
+                    hit.before, hit.after, segment=read.path if read else part.path, is_cut=hit.is_cut, zone=part.zone,
                 )
             )  # fmt: skip
         self._name_unreadable(found)
@@ -240,7 +285,10 @@ class _Output:
         self.is_any = True
         self._clear()
         has_context = bool(self.request.before or self.request.after)
-        self._write(json_hit(hit) if self.as_json else text_hit(hit, self.screen, has_context=has_context))
+        if self.as_json:
+            self._write(json_hit(hit, by=self.request.by))
+        else:
+            self._write(text_hit(hit, self.screen, self.times, has_context=has_context))
 
     def live_hit(self, hit: ShownHit) -> None:
         """Write a hit that arrived during the search."""
@@ -260,7 +308,7 @@ class _Output:
         """Write the summary; the exit code."""
         totals, origins = found.totals, found.totals.origins
         if self.as_json:
-            time_from = {"time_from": {origin.value: origins[origin] for origin in TimeOrigin}}
+            searched_until = self._searched_until()
             self._write_object(
                 "summary",
                 hits=totals.hits + self._live_hits,
@@ -268,18 +316,35 @@ class _Output:
                 bytes_total=totals.bytes_total,
                 seconds=round(time.monotonic() - self.began, 3),
                 truncated=totals.is_truncated,
-                **(time_from if self.request.is_by_event else {}),
+                by=self.request.by.value,
+                time_from={origin.value: origins[origin] for origin in TimeOrigin},
+                **({"stored_until": shown_time(searched_until)} if searched_until else {}),
             )
         self.flush()
-        if others := origins.total() - origins[TimeOrigin.LINE]:
+        if (others := origins.total() - origins[TimeOrigin.LINE]) and self.request.is_by_event:
             self._note(f"{others} of {origins.total()} lines that match have no time of their own: {_RULE}")
         if totals.is_truncated:
             self._note(f"{totals.hits} lines are shown, there may be more; --limit N shows more of them")
+        elif estimated := origins[TimeOrigin.ESTIMATED]:
+            self._note(f"of {estimated} lines the time of storing is an estimate (~)")
+        if searched_until := self._searched_until():
+            self._note(
+                f"lines that were stored after {shown_time(searched_until)[:19]}Z were not searched, unless their file"
+                " is known to be late; --late 1d searches more"
+            )
         if totals.is_approximate:
-            self._note("too many lines to sort them all in memory: the order is approximate")
+            self._note(
+                "the order is approximate: too many lines to sort them in memory, or some came later than --late"
+            )
         if found.unreadable:
             return EXIT_UNREADABLE
         return EXIT_OK if self.is_any else EXIT_OTHER
+
+    def _searched_until(self) -> int:
+        """Lines that were stored then or later were not searched, ns; 0: all were."""
+        _, until_ns = self.wanted.stored_span()
+        is_open = until_ns is None or not self.request.is_by_event or until_ns > time.time_ns()
+        return 0 if is_open else until_ns or 0
 
     def explain(self, parts: list[Part]) -> None:
         """Write what would be read."""
@@ -311,7 +376,7 @@ class _Output:
             by_name[{CountBy.HOST: part.host, CountBy.FILE: part.file}.get(self.by or CountBy.ALL, "")] += each.hits
         if self.request.bucket_ns:
             starts = sorted(buckets)
-            drawn = histogram(buckets, self.request.bucket_ns)
+            drawn = histogram(buckets, self.request.bucket_ns, self.times.zone or dt.UTC)
             listed = (json_line("bucket", start=shown_time(start), count=buckets[start]) for start in starts)
             self._write(b"".join(listed) if self.as_json else drawn)
         if self.by is not None:
@@ -385,7 +450,12 @@ def _follow(settings: Settings, wanted: Wanted, query: Query, parts: list[Part],
         for line in piece.lines():
             text = line.text.removesuffix(b"\n")
             if query.matches(text):
-                output.live_hit(ShownHit(line.time_ns, line.host, line.file, line.source, line.offset, text))
+                stored = (line.time_ns, line.time_ns)
+                output.live_hit(
+                    ShownHit(
+                        line.time_ns, stored, TimeOrigin.STORED, line.host, line.file, line.source, line.offset, text
+                    )
+                )  # fmt: skip
 
     async def work() -> None:
         places = Places(settings=settings, archive=None)

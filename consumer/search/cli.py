@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from consumer.logview.cli import Config, Files, Hosts, State, Subject
-from consumer.search.options import MAX_CONTEXT, CountBy, ProgressForm, SearchOptions, TimeOf
+from consumer.event_times import TimeOf
+from consumer.logview.cli import Config, Files, Hosts, Late, Since, State, Subject, Timezone, Until
+from consumer.search.options import MAX_CONTEXT, CountBy, ProgressForm, SearchOptions
 from shipper.interrupts import importing
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -20,11 +21,14 @@ def search(
     ],
     hosts: Hosts = None,
     file: Files = None,
-    since: Annotated[str, typer.Option(help="Stored at that time or later: 10m, 1h30m, 2026-11-20T10:00:00Z")] = "",
-    until: Annotated[str, typer.Option(help="Stored before that time")] = "",
+    since: Since = "",
+    until: Until = "",
     by: Annotated[
-        TimeOf, typer.Option(help="Time for --since, --until, --histogram and the order; event: the one in the line")
-    ] = TimeOf.STORED,
+        TimeOf | None,
+        typer.Option(help="Time for --since, --until, --histogram and the order [default: event; stored with -f]"),
+    ] = None,
+    late: Late = "",
+    timezone: Timezone = "UTC",
     after_context: Annotated[
         int, typer.Option("-A", "--after-context", min=0, max=MAX_CONTEXT, help="Lines after each hit")
     ] = 0,
@@ -61,7 +65,7 @@ def search(
 ) -> None:  # fmt: skip
     """Find lines of all hosts and days in the archive, without an index and without Spark.
 
-    Lines are shown in the order in which they were stored. Exit code: 0 lines found, 1 none, 3 something could not be
+    Lines are shown in the order of the times in them. Exit code: 0 lines found, 1 none, 3 something could not be
     read. Put `--` before a query that begins with `-`.
     """
     options = SearchOptions(
@@ -71,6 +75,8 @@ def search(
         since=since,
         until=until,
         by=by,
+        late=late,
+        timezone=timezone,
         after=max(context, after_context),
         before=max(context, before_context),
         count=count,

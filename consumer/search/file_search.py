@@ -1,23 +1,21 @@
 """Find the hits of a query in the text of one file, with lines of context. Bounded memory, however long lines are."""
 
-import codecs
 import datetime as dt
 import heapq
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from consumer.event_times import EventTimes, TimeOf, TimeOrigin
 from consumer.logview.file_index import Part
 from consumer.logview.prefilter import candidates
+from consumer.logview.query import USUAL, Allowance, Wanted
 from consumer.logview.segment_reader import SegmentReader, open_part
-from consumer.search.options import TimeOf, TimeOrigin
 from consumer.search.query import Query
-from shipper.layout import date_of, day_of
-
-if TYPE_CHECKING:
-    from shipper.line_times import LineClock
+from shipper import zones
+from shipper.layout import NANOSECONDS
 
 _NEWLINE = ord("\n")
 _SURPLUS = 1000
@@ -28,10 +26,9 @@ SHOWN_BYTES = 64 * 1024
 """Of a hit's line; the rest is cut off."""
 MAX_CONTEXT_BYTES = 1024 * 1024
 """Text of the chunks before that is kept for -B."""
-SAMPLE_BYTES = 32 * 1024
-"""Of the beginning of a file, from which the form of its times is detected."""
-TIMED_BYTES = 64 * 1024
-"""Of a line that is searched for a time."""
+
+
+NO_BOUND_NS = 1 << 64
 
 
 class Hit(NamedTuple):
@@ -44,7 +41,7 @@ class Hit(NamedTuple):
     is_cut: bool
     before: tuple[bytes, ...]
     after: tuple[bytes, ...]
-    stored_ns: int
+    stored_ns: tuple[int, int]  #: the first and the last time at which it may have been stored
     time_origin: TimeOrigin = TimeOrigin.STORED
 
 
@@ -53,7 +50,6 @@ class _Match(NamedTuple):
 
     begin: int
     stop: int
-    stored_ns: int
     time_ns: int
     origin: TimeOrigin
 
@@ -73,11 +69,40 @@ class Request:
     limit: int = 0  #: at most so many hits are wanted; 0: all
     newest_first: bool = False
     by: TimeOf = TimeOf.STORED
+    allowance: Allowance = USUAL  #: by event
+    zone: str = ""  #: in whose hours and days the histogram counts; empty: UTC
 
     @property
     def is_by_event(self) -> bool:
         """Whether lines are selected and ordered by their own times."""
         return self.by is TimeOf.EVENT
+
+    @property
+    def needs_event(self) -> bool:
+        """Whether the own times of lines matter: they do not where all lines are only counted."""
+        is_selecting = self.since_ns or self.until_ns is not None or self.bucket_ns
+        return self.is_by_event and bool(is_selecting or not self.counts_only)
+
+    def stored_span(self, part: Part) -> tuple[int, int | None]:
+        """From when on and until when lines of a part may have been stored that count."""
+        allowance = self.allowance if self.is_by_event else None
+        wanted = Wanted(since_ns=self.since_ns, until_ns=self.until_ns, allowance=allowance)
+        return wanted.stored_span(part.late, part.ahead)
+
+    def late_ns(self, part: Part) -> int:
+        """How much earlier than the stored time of a line of a part its time may be, as far as the order goes.
+
+        Of a file with unusual lines only some were compared: all of it is read before the first line is given out.
+        """
+        return NO_BOUND_NS if self.is_by_event and part.is_unusual else self._allowed.late_ns
+
+    def ahead_ns(self, part: Part) -> int:
+        """How much later it may be."""
+        return NO_BOUND_NS if self.is_by_event and part.is_unusual else self._allowed.ahead_ns
+
+    @property
+    def _allowed(self) -> Allowance:
+        return self.allowance if self.is_by_event else Allowance(0, 0)
 
     @property
     def most_hits(self) -> int:
@@ -105,61 +130,6 @@ Report = Callable[[list[Hit], int, int], None]
 """Takes hits, the stored time up to which they are complete, and the bytes that were read so far."""
 
 
-class EventTimes:
-    """The own times of the lines of one part, which is read from its beginning, in order.
-
-    A line without a time has that of the last line before it that has one: the lines of a stack trace have the time of
-    the message. Before the first line with a time, and in a file without times, a line has the time of storing.
-    """
-
-    def __init__(self, part: Part) -> None:
-        stored_on = date_of(part.path) if part.path.startswith("date=") else day_of(part.first_ns)  # UTC
-        self._day = dt.date.fromisoformat(stored_on)
-        self._clock: LineClock | None = None
-        self._last: int | None = None  # the time of the last line before `_at` that has one
-        self._at = 0
-
-    def begin(self, text: bytes, start: int, end: int) -> None:
-        """The lines between `start` and `end` come next."""
-        self._at = start
-        if self._clock is None:
-            from shipper import line_times  # noqa: PLC0415 - it compiles many patterns
-
-            most = line_times.SAMPLE_LINES
-            sample = text[start : min(end, start + SAMPLE_BYTES)].removeprefix(codecs.BOM_UTF8)
-            lines = sample.decode("utf-8", "replace").split("\n", most)[:most]
-            whole = lines[:-1] if len(lines) > 1 and len(sample) == SAMPLE_BYTES else lines
-            self._clock = line_times.LineClock(line_times.detect_family(whole), self._day)
-
-    def time_of(self, text: bytes, begin: int, stop: int, stored_ns: int) -> tuple[int, TimeOrigin]:
-        """The time of the line between `begin` and `stop`, which is after all lines before."""
-        own = self._own(text, begin, stop)
-        if own is not None:
-            self._last, self._at = own, stop
-            return own, TimeOrigin.LINE
-        self.search_back(text, begin)
-        self._at = stop
-        return (stored_ns, TimeOrigin.STORED) if self._last is None else (self._last, TimeOrigin.PREVIOUS)
-
-    def search_back(self, text: bytes, end: int) -> None:
-        """Find the last time before `end`, where all lines up to it have passed; lines before `_at` are known."""
-        if self._clock is None or not self._clock.has_times:
-            return
-        stop = end
-        while stop > self._at:
-            begin = text.rfind(b"\n", self._at, stop - 1) + 1 or self._at
-            if (own := self._own(text, begin, stop)) is not None:
-                self._last = own
-                break
-            stop = begin
-        self._at = end
-
-    def _own(self, text: bytes, begin: int, stop: int) -> int | None:
-        if self._clock is None or not self._clock.has_times:
-            return None
-        return self._clock.time_ns(text[begin : min(stop, begin + TIMED_BYTES)].rstrip(b"\r\n"))
-
-
 class FileSearch:
     """Searches one part of the archive."""
 
@@ -172,9 +142,12 @@ class FileSearch:
         most = request.most_hits
         keeps_last = most and request.newest_first and not request.is_by_event
         self._last: deque[Hit] | None = deque(maxlen=most) if keeps_last else None
-        self._holds = bool(most) and (request.newest_first or request.is_by_event)
+        self._holds = bool(most) and request.newest_first
         """Which hits are the first is known at the end of the file."""
-        self._event = EventTimes(part) if request.is_by_event else None
+        self._event = EventTimes(part.day, part.zone) if request.needs_event else None
+        self._first_times: list[int] = []  # of the first hits by event, negative: a heap, the latest of them on top
+        self._zone = zones.load(request.zone) or dt.UTC
+        self._wanted = (0, part.raw)  # the text that may have been stored in the time that is wanted
         self._ready: list[Hit] = []
         self._tail = b""  # the end of the chunk before, for -B
         self._found = Found()
@@ -182,20 +155,21 @@ class FileSearch:
     def run(self) -> Found:
         """Search the whole part. Raises OSError, those of BROKEN, RemovedError."""
         request = self._request
-        span = (0, None) if request.is_by_event else (request.since_ns, request.until_ns)
+        span = request.stored_span(self._part)
         with open_part(request.archive, self._part, *span) as reader:
-            self._found.path = reader.path
+            self._found.path, self._wanted = reader.path, reader.times.within(*span)
             for text, start, end, at in _lines(reader):
                 if self._event is not None:
                     self._event.begin(text, start, end)
                 is_over = self._scan_lines(reader, text, start, end, at)
                 if self._event is not None:
-                    self._event.search_back(text, end)
+                    self._event.end(text, start, end)
                 self._found.bytes_read = reader.stored.octets
-                if is_over or self._is_enough:
+                complete_ns = reader.times.at(at + end) - request.late_ns(self._part)
+                if is_over or self._is_enough or self._is_enough_by_event(complete_ns):
                     break
                 if not self._holds:
-                    self._flush(reader.time_at(at + end))
+                    self._flush(complete_ns)
         while self._waiting:
             self._complete()
         if self._holds:
@@ -211,13 +185,19 @@ class FileSearch:
         needs_all = not request.limit or request.newest_first or request.is_by_event or request.bucket_ns
         return not (needs_all or self._waiting) and self._found.hits >= request.most_hits
 
+    def _is_enough_by_event(self, complete_ns: int) -> bool:
+        """The same by event; what follows is not earlier than `complete_ns`."""
+        request = self._request
+        is_full = 0 < request.most_hits <= len(self._first_times)
+        needs_all = not request.is_by_event or request.newest_first or request.bucket_ns or self._waiting
+        return is_full and not needs_all and -self._first_times[0] < complete_ns
+
     def _scan_lines(self, reader: SegmentReader, text: bytes, start: int, end: int, at: int) -> bool:
         """Scan whole lines of a chunk; whether all that follows was stored too late. `at`: offset of its first byte."""
-        request = self._request
-        since_ns, until_ns = (0, None) if request.is_by_event else (request.since_ns, request.until_ns)
-        if since_ns and reader.time_at(at + end) < since_ns and not request.before:
+        request, (first, last) = self._request, self._wanted
+        if at + end <= first and not request.before:
             return False
-        if until_ns is not None and reader.time_at(at + start) >= until_ns and not self._waiting:
+        if at + start >= last and not self._waiting:
             return True
         position = start
         for found in self._matching(reader, text, start, end, at):
@@ -226,7 +206,7 @@ class FileSearch:
             if self._waiting:
                 self._follow(text, position, found.stop)
             position = found.stop
-            hit = self._hit(text, start, at, found)
+            hit = self._hit(reader, text, start, at, found)
             if request.after:
                 self._waiting.append((hit, []))
             else:
@@ -243,23 +223,32 @@ class FileSearch:
         """Each line that matches and is of the time that is wanted."""
         request, found = self._request, self._found
         query, since, until = request.query, request.since_ns, request.until_ns
+        since_second = since - since % NANOSECONDS  # the archive knows seconds of storing
+        needs_time = bool(since or until is not None or request.bucket_ns or not request.counts_only)
         for begin, stop in candidates(query.finder, text, start, end):
             if not query.is_decided and not query.matches(text[begin : stop - (text[stop - 1] == _NEWLINE)]):
                 continue
-            stored_ns = reader.time_at(at + begin)
-            time_ns, origin = stored_ns, TimeOrigin.STORED
-            if self._event is not None:
-                time_ns, origin = self._event.time_of(text, begin, stop, stored_ns)
-            if time_ns < since or (until is not None and time_ns >= until):
+            if not needs_time:
+                found.hits += 1
+                continue
+            own = self._event.time_of(text, begin, stop) if self._event is not None else None
+            if own is not None:
+                (time_ns, origin), earliest = own, since
+            else:
+                time_ns, is_known = reader.times.known_at(at + begin)
+                origin, earliest = TimeOrigin.STORED if is_known else TimeOrigin.ESTIMATED, since_second
+            if time_ns < earliest or (until is not None and time_ns >= until):
                 continue
             found.hits += 1
-            if self._event is not None:
-                found.origins[origin] += 1
+            found.origins[origin] += 1
             if request.bucket_ns:
-                found.buckets[time_ns - time_ns % request.bucket_ns] += 1
-            yield _Match(begin, stop, stored_ns, time_ns, origin)
+                found.buckets[bucket_of(time_ns, request.bucket_ns, self._zone)] += 1
+            if request.most_hits and request.is_by_event:
+                keep = heapq.heappush if len(self._first_times) < request.most_hits else heapq.heappushpop
+                keep(self._first_times, -time_ns)
+            yield _Match(begin, stop, time_ns, origin)
 
-    def _hit(self, text: bytes, start: int, at: int, found: _Match) -> Hit:
+    def _hit(self, reader: SegmentReader, text: bytes, start: int, at: int, found: _Match) -> Hit:
         begin, end = found.begin, found.stop - (text[found.stop - 1] == _NEWLINE)
         return Hit(
             time_ns=found.time_ns,
@@ -269,7 +258,7 @@ class FileSearch:
             is_cut=end - begin > SHOWN_BYTES,
             before=self._lines_before(text, start, begin) if self._request.before else (),
             after=(),
-            stored_ns=found.stored_ns,
+            stored_ns=reader.times.bounds(at + begin),
             time_origin=found.origin,
         )
 
@@ -309,8 +298,17 @@ class FileSearch:
 
     def _flush(self, complete_ns: int) -> None:
         ready, self._ready = self._ready, []
-        oldest_waiting = self._waiting[0][0].time_ns if self._waiting else complete_ns
-        self._report(ready, min(complete_ns, oldest_waiting), self._found.bytes_read)
+        complete_ns = min([complete_ns, *(hit.time_ns for hit, _ in self._waiting)])
+        self._report(ready, complete_ns, self._found.bytes_read)
+
+
+def bucket_of(time_ns: int, bucket_ns: int, zone: dt.tzinfo) -> int:
+    """Where the bucket begins that a time is in; hours and days are those of a zone."""
+    if zone is dt.UTC:
+        return time_ns - time_ns % bucket_ns
+    offset = dt.datetime.fromtimestamp(time_ns // NANOSECONDS, tz=zone).utcoffset() or dt.timedelta()
+    offset_ns = round(offset.total_seconds()) * NANOSECONDS
+    return time_ns - (time_ns + offset_ns) % bucket_ns
 
 
 def _lines(reader: SegmentReader) -> Iterator[tuple[bytes, int, int, int]]:

@@ -3,6 +3,8 @@
 import enum
 from dataclasses import dataclass
 
+from consumer.event_times import TimeOf
+
 MAX_CONTEXT = 1000
 """Lines of context, before and after each."""
 
@@ -23,21 +25,6 @@ class ProgressForm(enum.Enum):
     NONE = "none"
 
 
-class TimeOf(enum.Enum):
-    """Which time orders and selects lines."""
-
-    STORED = "stored"
-    EVENT = "event"
-
-
-class TimeOrigin(enum.Enum):
-    """Where the time of a line is from."""
-
-    LINE = "line"
-    PREVIOUS = "previous"  #: a line before it in the same file
-    STORED = "stored"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchOptions:
     """The arguments of the command line, except those that are settings."""
@@ -47,7 +34,9 @@ class SearchOptions:
     files: tuple[str, ...]
     since: str
     until: str
-    by: TimeOf
+    by: TimeOf | None  #: None: the event, except with -f
+    late: str
+    timezone: str
     after: int
     before: int
     count: CountBy | None

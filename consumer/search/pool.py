@@ -19,11 +19,12 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from consumer.event_times import TimeOrigin
 from consumer.logview.file_index import Part
 from consumer.logview.segment_reader import RemovedError
 from consumer.search.file_search import FileSearch, Found, Hit, Request
-from consumer.search.options import TimeOrigin
 from consumer.segment_io import BROKEN
+from shipper.layout import NANOSECONDS
 
 NICE = 10
 MAX_MEMORY_BYTES = 512 * 1024 * 1024
@@ -54,8 +55,8 @@ class Totals:
     bytes_read: int = 0
     bytes_total: int = 0
     is_truncated: bool = False
-    is_approximate: bool = False  #: too many hits waited: their order is not exact
-    origins: Counter[TimeOrigin] = field(default_factory=Counter)  #: of the times of hits, by event only
+    is_approximate: bool = False  #: too many hits waited, or one came too late: their order is not exact
+    origins: Counter[TimeOrigin] = field(default_factory=Counter)  #: of the times of hits
     by_part: dict[int, Found] = field(default_factory=dict)
 
 
@@ -97,12 +98,11 @@ class Search:
         self.unreadable: list[Unreadable] = []
         self.parts = parts
         self._request = request
-        self._order = deque(
-            sorted(range(len(parts)), key=lambda number: (self._stored_bound(number), parts[number].path))
-        )
+        self._order = deque(sorted(range(len(parts)), key=lambda number: (self._bound(number), parts[number].path)))
         self._running: dict[int, _Task] = {}
         self._held: list[tuple[int, int, int, Hit]] = []
         self._held_bytes = 0
+        self._given_out: tuple[int, int, int] | None = None  # the place of the last hit
         self._jobs = max(1, min(jobs, len(parts)))
         self._workers: list[_Worker] = []
 
@@ -215,18 +215,18 @@ class Search:
     # -- order --------------------------------------------------------------------------------------------------
 
     def _bound(self, number: int) -> int:
-        """No hit of a part is before it, in the order of the output. Own times of lines are in any order."""
-        return _NO_BOUND if self._request.is_by_event else self._stored_bound(number)
-
-    def _stored_bound(self, number: int) -> int:
-        return -self.parts[number].last_ns if self._request.newest_first else self.parts[number].first_ns
+        """No hit of a part is before it, in the order of the output, as far as is known of its lines."""
+        part, request = self.parts[number], self._request
+        if request.newest_first:
+            return -part.last_ns - request.ahead_ns(part)
+        return part.first_ns - part.first_ns % NANOSECONDS - request.late_ns(part)
 
     def _hold(self, progress: _Progress) -> None:
         task = self._running[progress.number]
         self.totals.bytes_read += max(0, progress.bytes_read - task.bytes_read)
         task.bytes_read = max(task.bytes_read, progress.bytes_read)
         task.hits_received += len(progress.hits)
-        if not (self._request.newest_first or self._request.is_by_event):
+        if not self._request.newest_first:
             task.bound = max(task.bound, progress.complete_ns)
         for hit in progress.hits:
             heapq.heappush(self._held, (*self._request.order(hit), hit))
@@ -249,6 +249,9 @@ class Search:
             self.totals.is_approximate |= not is_due
             hit = heapq.heappop(self._held)[-1]
             self._held_bytes -= _size(hit)
+            place = self._request.order(hit)
+            self.totals.is_approximate |= self._given_out is not None and place < self._given_out
+            self._given_out = place
             self.totals.hits += 1
             yield hit
 
@@ -291,7 +294,7 @@ def _scanned(connection: Connection, request: Request, number: int, part: Part, 
             for start in range(0, len(pending) or 1, BATCH_HITS):
                 batch = pending[start : start + BATCH_HITS]
                 is_last = start + BATCH_HITS >= len(pending)
-                until = complete_ns if is_last else batch[-1].time_ns
+                until = complete_ns if is_last else _NO_BOUND if request.is_by_event else batch[-1].time_ns
                 connection.send(_Progress(number, batch, until, bytes_read))
             reported, pending = now, []
 

@@ -27,6 +27,7 @@ from consumer.segment_io import BROKEN, ByteCounter, CountingReader, CountingWri
 from consumer.segments.manifest_store import Listing
 from consumer.segments.rewrite_segment import rewriting
 from consumer.segments.sealer import Sealer, new_segment_file, now, number_of, split_name, unfinished_target
+from consumer.stored_times import StoredTimes
 from shipper import events, layout, manifest
 from shipper.durable_files import sync_directory
 from shipper.layout import FileKey, date_of
@@ -95,6 +96,9 @@ def joined(
         filtered=sum(part.filtered for part in run),
         edited=sum(part.edited for part in run),
         labels=next((part.labels for part in reversed(run) if part.labels), {}),
+        late=max(part.late for part in run),
+        ahead=max(part.ahead for part in run),
+        zone=next((part.zone for part in reversed(run) if part.zone), ""),
         replaces=tuple(part.path for part in run),
         redactions=tuple(redaction for part in run for redaction in part.redactions),
         removals=tuple(removal for part in run for removal in part.removals),
@@ -213,8 +217,9 @@ class Merger:
             stored = CountingWriter(fresh.stream)
             indexes = list[FrameIndex | None]()
             text = self._join(run, stored, indexes)
-            if (index := frame_index.joined(indexes)) is not None:
-                stored.write(frame_index.encode(index))
+            known = [(index, _times_of(part, index)) for part, index in zip(run, indexes, strict=True) if index]
+            if len(known) == len(run):
+                stored.write(frame_index.encode(frame_index.joined(known)))
             with self._sealer.naming:
                 are_there = all((self._archive / part.path).exists() for part in run)
                 if not go_on() or not are_there or not fresh.publish():
@@ -318,17 +323,27 @@ def _index_of(archive: Path, part: Segment) -> FrameIndex | None:
     with contextlib.suppress(*BROKEN, OSError), (archive / part.path).open("rb") as stream:
         if (index := frame_index.read(stream)) is not None:
             return index
-        found = frame_index.frames_in(stream, part.bytes_stored) or []
+        times, end = frame_index.read_times(stream, part.bytes_raw)
+        found = frame_index.frames_in(stream, end) or []
         if len(found) == 1:
             found = [(found[0][0], part.bytes_raw)]
         if found and all(raw for _, raw in found) and sum(raw for _, raw in found) == part.bytes_raw:
-            first_ns, last_ns = manifest.nanoseconds(part.first_time), manifest.nanoseconds(part.last_time)
-            time_at = frame_index.even(first_ns, last_ns, part.bytes_raw)  # in proportion to the bytes
+            stored = _stored_times(part, times)
             begins = itertools.accumulate((raw for _, raw in found), initial=0)
             lines = part.lines if len(found) == 1 else frame_index.UNKNOWN_LINES
-            frames = (Frame(*sizes, time_at(at), lines) for sizes, at in zip(found, begins, strict=False))
-            return FrameIndex(tuple(frames), is_exact=len(found) == 1)
+            frames = (Frame(*sizes, stored.at(at), lines) for sizes, at in zip(found, begins, strict=False))
+            return FrameIndex(tuple(frames), stored.is_exact, times)
     return None
+
+
+def _times_of(part: Segment, index: FrameIndex) -> StoredTimes:
+    first_ns, last_ns = manifest.nanoseconds(part.first_time), manifest.nanoseconds(part.last_time)
+    return index.stored_times(first_ns, last_ns)
+
+
+def _stored_times(part: Segment, marks: bytes) -> StoredTimes:
+    first_ns, last_ns = manifest.nanoseconds(part.first_time), manifest.nanoseconds(part.last_time)
+    return StoredTimes.of(marks, first_ns=first_ns, last_ns=last_ns, raw=part.bytes_raw)
 
 
 def _is_in_place(segment: Segment) -> bool:

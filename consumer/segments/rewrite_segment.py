@@ -16,23 +16,32 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from consumer import frame_index
 from consumer.archive import LOCKS, is_written, manifests_of_day, try_lock
-from consumer.frame_index import TimeAt
 from consumer.segment_io import BROKEN, CountingWriter, pack, texts
 from consumer.segments import manifest_store
 from consumer.segments.sealer import Sealer, new_segment_file, now, number_of, sweep
+from consumer.stored_times import StoredTimes, joined
 from shipper import layout, manifest
 from shipper.bytes_ops import crc32
 from shipper.durable_files import Lock, make_directory, sync_directory
 from shipper.errors import Fatal, Unavailable
 from shipper.layout import FileKey, date_of
 from shipper.manifest import Segment
+
+
+class KeptRange(NamedTuple):
+    """Bytes `start` to `end` of a text that are in another one, where they begin `at` an offset."""
+
+    start: int
+    end: int
+    at: int
+
 
 WAIT_SECONDS = 60.0
 POLL_SECONDS = 0.1
@@ -92,18 +101,21 @@ def without_retention(archive: Path) -> Iterator[None]:
         yield
 
 
-def replace_segment_text(archive: Path, old: Segment, text: bytes, **changes: Any) -> Segment:
+def replace_segment_text(
+    archive: Path, old: Segment, text: bytes, *, kept: Sequence[KeptRange] = (), **changes: Any
+) -> Segment:
     """Make a segment of `text` that replaces `old`, durable and listed; then remove `old`. Call it inside `alone`.
 
+    `kept`: what of the old text is in the new one, in order, if not all of it is.
     `changes`: the fields of its manifest line that differ; those of text and file are added.
     """
     sealer = Sealer(archive, collector=_manifest_of(archive, old), codec=old.codec)
-    path, time_at = _free_path(archive, old), _times_of(archive, old, len(text))
+    path, times = _free_path(archive, old), _times_of(archive, old, len(text), kept)
     sweep(archive / path)
     before = sealer.listed_bytes(path)
     with new_segment_file(archive / path) as fresh:
         packed = CountingWriter(fresh.stream)
-        counted = pack(io.BytesIO(text), packed, old.codec, time_at)
+        counted = pack(io.BytesIO(text), packed, old.codec, times)
         if not fresh.publish():  # of a run that was killed before its manifest line
             fresh.replace()
         made = replace(
@@ -124,14 +136,17 @@ def replace_segment_text(archive: Path, old: Segment, text: bytes, **changes: An
     return made
 
 
-def _times_of(archive: Path, old: Segment, raw: int) -> TimeAt:
-    """When the bytes of its new text were stored: as in the old one, if both have the same length."""
+def _times_of(archive: Path, old: Segment, raw: int, kept: Sequence[KeptRange]) -> StoredTimes:
+    """When the bytes of its new text were stored: as in the old one."""
     first_ns, last_ns = manifest.nanoseconds(old.first_time), manifest.nanoseconds(old.last_time)
+    times = StoredTimes.estimated(first_ns, last_ns, old.bytes_raw)
     with contextlib.suppress(OSError), (archive / old.path).open("rb") as stream:
-        index = frame_index.read(stream) if old.codec == "zstd" else None
-        if index is not None and index.has_times and index.raw == raw:
-            return index.time_at(last_ns)
-    return frame_index.even(first_ns, last_ns, raw)
+        times = frame_index.times_in(stream, old.codec, first_ns, last_ns, old.bytes_raw)
+    if not kept:
+        return times if old.bytes_raw == raw else StoredTimes.estimated(first_ns, last_ns, raw)
+    ends = [*(each.at for each in kept[1:]), raw]  # a newline that was added belongs to the line before it
+    parts = zip(kept, ends, strict=True)
+    return joined(replace(times.part(each.start, each.end), raw=end - each.at) for each, end in parts)
 
 
 def remove_replaced(archive: Path, segments: Iterable[Segment]) -> list[str]:

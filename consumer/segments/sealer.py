@@ -28,6 +28,7 @@ from consumer.commit.disk_io import forget_cached
 from consumer.commit.frame_cache import Frames
 from consumer.commit.journal import REASON_CHANGED, Journal
 from consumer.commit.sink import Sink
+from consumer.event_times import Lag, lag_of
 from consumer.frame_index import FrameIndex
 from consumer.model import OpenFile
 from consumer.segment_io import (
@@ -42,6 +43,7 @@ from consumer.segment_io import (
     pack,
 )
 from consumer.segments import manifest_store
+from consumer.stored_times import StoredTimes
 from shipper import events, layout, manifest
 from shipper.durable_files import make_directory, name_if_free, replace_file, sync_directory
 from shipper.layout import NANOSECONDS
@@ -186,9 +188,10 @@ class Sealer:
                 return
 
     def finish(
-        self, sealing: OpenFile, spans: tuple[SourceSpan, ...], gaps: tuple[Gap, ...], frames: Frames | None = None
-    ) -> None:
-        """Create the segment, from `frames` if they contain all of its text.
+        self, sealing: OpenFile, spans: tuple[SourceSpan, ...], gaps: tuple[Gap, ...], frames: Frames | None = None,
+        marks: bytes = b"",
+    ) -> None:  # fmt: skip
+        """Create the segment, from `frames` if they contain all of its text. `marks`: when it was stored.
 
         Runs in parallel with the worker; touches only files that were renamed for sealing.
         Raises OSError: try again later.
@@ -201,21 +204,25 @@ class Sealer:
                 if self._is_settled(sealing.sealing) or not (sealing.length or gaps):
                     return
                 raw = io.BytesIO()
-            segment, lost = self._make(sealing, raw, target, spans, gaps, frames)
+            segment, lost = self._make(sealing, raw, target, spans, gaps, frames, marks)
         _remove(source, target, is_whole=sealing.codec == "none" or segment.bytes_raw >= sealing.raw)
         self._report(segment, lost)
 
     def _make(
         self, sealing: OpenFile, raw: BinaryIO, target: Path, spans: tuple[SourceSpan, ...], gaps: tuple[Gap, ...],
-        frames: Frames | None,
+        frames: Frames | None, marks: bytes,
     ) -> tuple[Segment, tuple[Gap, ...]]:  # fmt: skip
         """The segment, durable and listed, and what is not in it as it was committed."""
         make_directory(target.parent)
         before = self.listed_bytes(sealing.sealing)
         with new_segment_file(target) as fresh:
             packed = CountingWriter(fresh.stream)
-            text = _packed(sealing, raw, packed, frames)
+            times = StoredTimes.of(
+                marks, first_ns=sealing.first_ns, last_ns=sealing.last_ns, raw=sealing.raw or sealing.length
+            )
+            text = _packed(sealing, raw, packed, frames, times)
             lost = _lost(sealing, text)
+            lag = _lag(sealing, raw, times)
             is_new = fresh.publish()
             stored = packed if is_new else self._settle(fresh, target, text, packed)
             segment = Segment(
@@ -241,6 +248,9 @@ class Sealer:
                 filtered=sealing.filtered,
                 edited=sealing.edited,
                 labels=dict(sealing.labels),
+                zone=sealing.zone,
+                late=lag.late,
+                ahead=lag.ahead,
                 crc32_stored=f"{stored.crc:08x}",
             )
             if is_new or not manifest_store.is_listed(self._archive, segment.path):
@@ -330,7 +340,9 @@ def _numbered(first: str) -> tuple[str, re.Pattern[str]]:
     return parent, re.compile(re.escape(name.removesuffix(f"{0:020d}")) + r"(\d{20})(\.zst|\.gz)?")
 
 
-def _packed(sealing: OpenFile, raw: BinaryIO, packed: CountingWriter, ready: Frames | None) -> ByteCounter:
+def _packed(
+    sealing: OpenFile, raw: BinaryIO, packed: CountingWriter, ready: Frames | None, times: StoredTimes
+) -> ByteCounter:
     """Pack what is committed of a file; frames are copied as they are, to the first that cannot be read.
 
     Those that are `ready` were unpacked and summed when they came, and so was the text that the file should hold.
@@ -339,12 +351,18 @@ def _packed(sealing: OpenFile, raw: BinaryIO, packed: CountingWriter, ready: Fra
         for frame in ready.frames:
             packed.write(frame)
         if layout.codec_of(sealing.sealing) == "zstd":
-            packed.write(frame_index.encode(FrameIndex(ready.marks, all(frame.time_ns for frame in ready.marks))))
+            packed.write(frame_index.encode(FrameIndex(ready.marks, times.is_exact, times.marks)))
         return ByteCounter(ready.lines, sealing.raw, sealing.crc, sealing.ends_open)
     committed, codec = CountingReader(raw, sealing.length), layout.codec_of(sealing.sealing)
-    time_at = frame_index.even(sealing.first_ns, sealing.last_ns, sealing.raw or sealing.length)
     copy = pack if sealing.codec == "none" else copy_frames
-    return copy(committed, packed, codec, time_at)
+    return copy(committed, packed, codec, times)
+
+
+def _lag(sealing: OpenFile, raw: BinaryIO, times: StoredTimes) -> Lag:
+    """How far stored times and the times in lines are apart; a file of frames is not unpacked for it."""
+    if sealing.codec != "none" or not sealing.length or not isinstance(raw, io.BufferedReader):
+        return Lag()
+    return lag_of(raw, times, dt.date.fromisoformat(sealing.key.date), sealing.zone)
 
 
 def _holds(raw: Path, sealing: OpenFile) -> bool:

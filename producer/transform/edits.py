@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from producer.charset import DETECTED, Charset, is_wide_text
+from producer.host_zone import UTC_HOST, HostZones
 from producer.model import Piece
 from producer.redaction.detectors import KINDS, after_lead, detector, of_pattern
 from producer.redaction.named_values import Hit
@@ -165,6 +166,7 @@ class Edits:
     redact: tuple[Redaction, ...] = ()
     charset: str = ""  #: utf-16 (where a file begins with a byte order mark), utf-16-le, utf-16-be
     labels: tuple[tuple[str, str], ...] = ()
+    zones: HostZones = UTC_HOST
     most_bytes: int = MAX_BLOCK_BYTES  #: how far a piece's text may grow; at least 1.5 times what is read of UTF-16
     budget: Budget = field(default_factory=Budget, compare=False)
     keys: KeyState = field(default_factory=KeyState, compare=False)
@@ -179,6 +181,7 @@ class Edits:
         redact: Collection[str] = (),
         charset: str = "",
         labels: Mapping[str, str] | None = None,
+        zones: HostZones = UTC_HOST,
         most_bytes: int = MAX_BLOCK_BYTES,
         pattern_seconds: float = DEFAULT_SECONDS,
     ) -> "Edits":
@@ -205,6 +208,7 @@ class Edits:
             redact=tuple(map(redaction, redact)),
             charset=charset,
             labels=tuple((labels or {}).items()),
+            zones=zones,
             most_bytes=most_bytes,
             budget=budget,
             matcher=matcher,

@@ -21,6 +21,7 @@ from consumer.segments.compaction import Merger
 from consumer.segments.day_close import DayCloser
 from consumer.segments.retention import HOSTS, Retention
 from consumer.segments.sealer import Sealer
+from consumer.stored_times import StoredTimes
 from shipper import layout, manifest
 from shipper.compression import Compressor
 from shipper.layout import NANOSECONDS, FileKey
@@ -48,8 +49,13 @@ def write_open(
     source: str = SOURCE,
     behind: bytes = b"",
     stored_ns: tuple[int, int] = (DAY_NS, DAY_NS + 5),
+    seconds: Sequence[tuple[int, int]] = (),
+    zone: str = "",
 ) -> OpenFile:
-    """An open file of one source and one gap, committed; `behind` is what a kill, or a fenced owner, wrote after it."""
+    """An open file of one source and one gap, committed; `behind` is what a kill, or a fenced owner, wrote after it.
+
+    `seconds`: its marks, offsets with seconds since 1970; none: begun by a version that did not keep them.
+    """
     key = FileKey(date, 0, host, file)
     text = b"".join(blocks)
     stored = b"".join(map(Compressor(Encoding(frames)).encode, blocks)) if frames else text
@@ -67,6 +73,10 @@ def write_open(
         last_ns=stored_ns[1],
         last_source=source,
         ends_open=not text.endswith(b"\n"),
+        marks=StoredTimes([at for at, _ in seconds], [second for _, second in seconds], 0, 0).plain,
+        marked_at=seconds[-1][0] if seconds else 0,
+        marked_second=seconds[-1][1] if seconds else 0,
+        zone=zone,
     )
     path = place / "archive" / opened.path
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -107,7 +117,9 @@ def seal_all(place: Path, *, codec: str = "zstd") -> None:
                 sealer.take_up(file, journal)
             sealing = file if file.sealing else sealer.begin(file, journal, sink)
             sealer.find(sealing, journal)
-            sealer.finish(sealing, journal.spans(sealing.path), journal.gaps(sealing.path))
+            sealer.finish(
+                sealing, journal.spans(sealing.path), journal.gaps(sealing.path), marks=journal.marks(sealing.path)
+            )
             journal.forget(sealing)
 
 

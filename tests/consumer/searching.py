@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,10 +13,10 @@ import forking
 import zstandard
 from keeping import DAY_NS, seal_all, write_open
 
+from consumer.event_times import TimeOf
 from consumer.logview import file_index
-from consumer.logview.query import Wanted
+from consumer.logview.query import USUAL, Wanted
 from consumer.search.file_search import FileSearch, Hit, Request
-from consumer.search.options import TimeOf
 from consumer.search.pool import Search
 from consumer.search.query import Query
 from shipper.layout import NANOSECONDS
@@ -44,8 +44,8 @@ def search(
     idle: Callable[[], None] = lambda: None, **more: Any,
 ) -> Searched:  # fmt: skip
     """Every hit, in order."""
-    is_by_event = more.get("by") is TimeOf.EVENT
-    wanted = Wanted() if is_by_event else Wanted(since_ns=more.get("since_ns", 0), until_ns=more.get("until_ns"))
+    allowance = more.get("allowance", USUAL) if more.get("by") is TimeOf.EVENT else None
+    wanted = Wanted(since_ns=more.get("since_ns", 0), until_ns=more.get("until_ns"), allowance=allowance)
     parts = file_index.find(archive, archive.parent, wanted, {})
     request = Request(archive=archive, query=query, limit=limit, newest_first=newest_first, **more)
     with Search(request, parts, jobs=jobs) as found:
@@ -118,10 +118,12 @@ def seal_all_but(place: Path, _last: bool, codec: str) -> None:
     seal_all(place, codec=codec)
 
 
-def fshipper(*arguments: str, code: int | None = 0, **environment: str) -> subprocess.CompletedProcess[bytes]:
-    """`fshipper search` as a command."""
+def fshipper(
+    *arguments: str, code: int | None = 0, verb: Sequence[str] = ("search",), **environment: str
+) -> subprocess.CompletedProcess[bytes]:
+    """`fshipper search`, or another verb, as a command."""
     with forking.popen(
-        ["search", *arguments], env=dict(os.environ) | environment,
+        [*verb, *arguments], env=dict(os.environ) | environment,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
         out, err = process.communicate(timeout=120)

@@ -109,6 +109,18 @@ def test_a_search_its_filters_and_the_back_button(page, program):
     assert page.says("document.querySelectorAll('#lines > li.error').length") == 1
 
 
+def test_the_choice_of_time_and_zone_is_in_the_address_and_in_each_line(page):
+    first = "document.querySelector('#lines .at').textContent"
+    search(page, "ERROR", lines=1)
+    assert page.says(first)[0] == "*"  # the line has no time: that of storing
+    page.says("document.getElementById('by').value = 'stored'")
+    page.says("document.getElementById('zone').value = 'host'")
+    search(page, "ERROR", lines=1)
+    assert page.says(first).startswith("20")
+    assert "by=stored&zone=host" in page.says("location.hash")
+    assert "--by=stored" in page.says("document.getElementById('command').textContent")
+
+
 def test_neither_the_address_nor_the_history_keeps_the_token(page, program):
     search(page, "checkpoint", lines=40)
     assert program.token not in page.says("location.href")

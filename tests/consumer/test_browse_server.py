@@ -68,6 +68,18 @@ def test_the_command_that_is_shown_finds_the_same_lines(program, cookie):
     assert len(done.stdout.splitlines()) == len(hits(answer)) == 3
 
 
+def test_times_are_those_in_the_lines_or_those_of_storing(program, cookie):
+    by_event = program.search(cookie, query="ERROR")
+    (hit,) = [each for each in by_event if each["kind"] == "hit"]
+    assert (hit["time_from"], hit["event_time"]) == ("stored", hit["time"])  # the line has no time
+    assert "--by=stored" not in by_event[0]["command"]
+    by_stored = program.search(cookie, query="ERROR", by="stored", since="1h", timezone="Europe/Berlin")
+    (hit,) = [each for each in by_stored if each["kind"] == "hit"]
+    assert "event_time" not in hit
+    assert "--by=stored" in by_stored[0]["command"]
+    assert program.asked(cookie, timezone="Nowhere/City").code == 400
+
+
 def test_the_neighbours_of_a_line(program, cookie):
     (found,) = [each for each in program.search(cookie, query="ERROR") if each["kind"] == "hit"]
     around = {"time": found["time"], "offset": found["offset"], "lines": 2}

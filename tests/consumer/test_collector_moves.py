@@ -186,6 +186,8 @@ def test_a_journal_of_the_version_before_learns_of_departures(tmp_path: Path) ->
         pass
     with sqlite3.connect(harness.journal_path) as database:
         database.execute("DROP TABLE departures")
+        for column in ("marks", "marked_at", "marked_second", "zone"):
+            database.execute(f"ALTER TABLE files DROP COLUMN {column}")
         database.execute("PRAGMA user_version = 3")
     with harness.journal() as journal:
         assert journal.left == {}

@@ -14,10 +14,12 @@ from keeping import DAY_NS, Past, lines, seal_all, standing, tend, write_open, w
 from searching import search
 
 from consumer import frame_index, segment_io
+from consumer.event_times import Lag, TimeOf
 from consumer.frame_index import Frame, FrameIndex
 from consumer.model import Until
 from consumer.search.query import parse
 from consumer.segments import rewrite_segment
+from consumer.stored_times import StoredTimes
 from shipper.layout import NANOSECONDS
 from shipper.manifest import Segment
 
@@ -147,13 +149,29 @@ def test_a_redacted_segment_keeps_its_times(tmp_path: Path, sealed: Segment) -> 
 
 def test_a_window_of_one_percent_reads_at_most_three_percent(tmp_path: Path) -> None:
     text = TEXT * 25
-    write_open(tmp_path, FILE, [text], stored_ns=(DAY_NS, DAY_NS + 86_000 * SECOND))
+    first, ends = DAY_NS // SECOND, [0, *itertools.accumulate(map(len, text.splitlines(keepends=True)))]
+    marks = [(at, first + 86_000 * at // len(text)) for at in ends[:-1:40]]
+    write_open(tmp_path, FILE, [text], stored_ns=(DAY_NS, DAY_NS + 86_000 * SECOND), seconds=marks)
     seal_all(tmp_path)
     (segment,) = standing(tmp_path)
     since = DAY_NS + 40_000 * SECOND
     found = search(tmp_path / "archive", parse("a line"), since_ns=since, until_ns=since + 860 * SECOND)
     assert 0.009 * 25 * 150_000 < len(found.hits) < 0.011 * 25 * 150_000
     assert 0 < found.search.totals.bytes_read <= 0.03 * segment.bytes_stored
+    window = {"since_ns": since, "until_ns": since + 860 * SECOND}
+    by_event = search(tmp_path / "archive", parse("a line"), by=TimeOf.EVENT, **window).search.totals
+    assert 0 < by_event.bytes_read <= 0.05 * segment.bytes_stored
+
+
+def test_times_of_frames_that_are_estimates_hide_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A burst that an earlier version stored: its bytes are at the end of the day, and so are its estimated times."""
+    lines = [b"2026-11-20 00:10:00 burst %07d\n" % number for number in range(150_000)]
+    write_open(tmp_path, FILE, [b"".join(lines)], stored_ns=(DAY_NS, DAY_NS + 86_000 * SECOND))
+    monkeypatch.setattr("consumer.segments.sealer.lag_of", lambda *_: Lag())  # earlier versions compared no times
+    seal_all(tmp_path)
+    since = DAY_NS + 600 * SECOND
+    window = {"by": TimeOf.EVENT, "since_ns": since, "until_ns": since + SECOND}
+    assert len(search(tmp_path / "archive", parse("burst"), **window).hits) == len(lines)
 
 
 @pytest.mark.parametrize("cut", [1, 8, 9, 30, 200])
@@ -174,14 +192,17 @@ def test_a_table_that_is_damaged_or_cut_off_is_not_used(tmp_path: Path, sealed: 
 def test_a_line_longer_than_a_frame_is_one_frame_up_to_four_mebibytes(tmp_path: Path) -> None:
     text = b"x" * (9 * MIB) + b"\nshort\n"
     packed = segment_io.CountingWriter(io.BytesIO())
-    segment_io.pack(io.BytesIO(text), packed, "zstd", lambda _: DAY_NS)
+    segment_io.pack(io.BytesIO(text), packed, "zstd", StoredTimes.estimated(DAY_NS, DAY_NS, len(text)))
     write_open(tmp_path, FILE, [text])
     seal_all(tmp_path)
     (segment,) = standing(tmp_path)
     assert max(frame.raw for frame in check(tmp_path, segment, text).frames) <= 4 * MIB + segment_io.CHUNK_BYTES
 
 
-def test_frames_whose_times_go_back_are_all_read() -> None:
-    frames = tuple(Frame(10, 10, time_ns * SECOND, 1) for time_ns in (1, 5, 3))
-    assert FrameIndex(frames, is_exact=True).within(4 * SECOND, None) == range(3)
-    assert FrameIndex(frames[:2], is_exact=True).within(4 * SECOND, 5 * SECOND) == range(1)
+def test_of_frames_whose_times_go_back_those_of_the_time_are_read() -> None:
+    times = StoredTimes([0, 10, 20], [1, 5, 3], 3 * SECOND, 30)
+    frames = tuple(Frame(10, 10, second * SECOND, 1) for second in times.seconds)
+    index = FrameIndex(frames, is_exact=True, times=times.plain)
+    assert index.within(times, 3 * SECOND, None) == range(1, 3)
+    assert index.within(times, 0, 2 * SECOND) == range(1)
+    assert index.within(times, 1 * SECOND, 4 * SECOND) == range(3)

@@ -10,7 +10,7 @@ import pytest
 from keeping import DAY_NS
 from searching import fshipper, search, write_archive
 
-from consumer.search.options import TimeOf, TimeOrigin
+from consumer.event_times import TimeOf, TimeOrigin
 from consumer.search.query import parse
 from shipper.layout import NANOSECONDS
 
@@ -47,16 +47,16 @@ def times(objects: list[dict[str, Any]]) -> list[tuple[str, str]]:
 def test_hits_come_in_the_order_of_their_own_times(archive: Path) -> None:
     objects = found(archive, "line")
     assert times(objects) == [
-        ("2025-12-31T23:59:59.000", "line"),
-        ("2026-11-20T00:00:00.000", "stored"),
+        ("2025-12-31T23:59:59", "line"),
+        ("2026-11-20T00:00:00", "estimated"),
         ("2026-11-20T08:00:00.250", "line"),
         ("2026-11-20T08:00:00.250", "previous"),
-        ("2026-11-20T08:00:01.000", "line"),
+        ("2026-11-20T08:00:01", "line"),
         ("2026-11-20T08:00:02.500", "line"),
         ("2026-11-20T08:00:02.500", "previous"),
     ]
     assert {each["time"][:10] for each in objects if each["type"] == "hit"} == {"2026-11-20"}
-    assert objects[-1]["time_from"] == {"line": 4, "previous": 2, "stored": 1}
+    assert objects[-1]["time_from"] == {"line": 4, "previous": 2, "stored": 0, "estimated": 1}
     assert times(found(archive, "line", "--newest-first", "--limit", "2"))[0] == ("2026-11-20T08:00:02.500", "previous")
     text = fshipper("--by", "event", "--archive", str(archive), "late")
     assert text.stdout.startswith(
@@ -68,15 +68,15 @@ def test_hits_come_in_the_order_of_their_own_times(archive: Path) -> None:
 def test_the_limit_keeps_the_first_lines_of_all_files(archive: Path) -> None:
     objects = found(archive, "line", "--limit", "3")
     assert [when for when, _ in times(objects)] == [
-        "2025-12-31T23:59:59.000", "2026-11-20T00:00:00.000", "2026-11-20T08:00:00.250",
+        "2025-12-31T23:59:59", "2026-11-20T00:00:00", "2026-11-20T08:00:00.250",
     ]  # fmt: skip
     assert objects[-1]["truncated"]
 
 
 def test_since_and_until_and_the_histogram_mean_the_own_times(archive: Path) -> None:
     objects = found(archive, "line", "--since", "2026-11-20T08:00:01Z", "--until", "2026-11-20T08:00:02Z")
-    assert times(objects) == [("2026-11-20T08:00:01.000", "line")]
-    assert times(found(archive, "line", "--until", "2026-01-01")) == [("2025-12-31T23:59:59.000", "line")]
+    assert times(objects) == [("2026-11-20T08:00:01", "line")]
+    assert times(found(archive, "line", "--until", "2026-01-01")) == [("2025-12-31T23:59:59", "line")]
     buckets = [each for each in found(archive, "line", "--histogram", "1s") if each["type"] == "bucket"]
     assert [(each["start"][:-5], each["count"]) for each in buckets] == [
         ("2025-12-31T23:59:59", 1), ("2026-11-20T00:00:00", 1), ("2026-11-20T08:00:00", 2),
@@ -84,13 +84,14 @@ def test_since_and_until_and_the_histogram_mean_the_own_times(archive: Path) -> 
     ]  # fmt: skip
 
 
-def test_days_that_were_stored_two_days_before_the_time_are_not_read(archive: Path) -> None:
-    (explained,) = found(archive, "line", "--explain", "--since", "2026-11-21T22:59:00Z")
-    assert (explained["files"], explained["by"]) == (3, "event")
+def test_files_whose_times_cannot_be_those_that_are_wanted_are_not_read(archive: Path) -> None:
+    """Manifest lines have how far the lines of two files are ahead of the time of storing, or how late they are."""
+    (explained,) = found(archive, "line", "--explain", "--since", "2026-11-20T07:59:00Z")
+    assert (explained["files"], explained["by"]) == (2, "event")
     (explained,) = found(archive, "line", "--explain", "--since", "2026-11-22T23:00:00Z")
     assert explained["files"] == 0
     (explained,) = found(archive, "line", "--explain", "--until", "2026-11-01")
-    assert explained["files"] == 3
+    assert explained["files"] == 1
     plain = fshipper("--by", "event", "--archive", str(archive), "line", "--explain").stdout.decode()
     assert "time     of the line; without one, that of the last line before it" in plain
 

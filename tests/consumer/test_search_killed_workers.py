@@ -9,10 +9,10 @@ from pathlib import Path
 
 from searching import write_archive
 
+from consumer.event_times import TimeOf
 from consumer.logview import file_index
 from consumer.logview.query import Wanted
 from consumer.search.file_search import Hit, Request
-from consumer.search.options import TimeOf
 from consumer.search.pool import Search
 from consumer.search.query import parse
 

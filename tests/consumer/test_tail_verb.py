@@ -107,7 +107,7 @@ def test_since_and_until_are_of_the_time_of_storing(told: TailFleet):
 def test_lines_of_other_publishers_are_shown_too(told: TailFleet):
     told.send((f"logs.p1.{DB}", {}, b"hello"), (f"logs.p1.{DB}", {}, b"there"))
     assert objects(told.tail("db*", "--json"))[1] | {"time": ""} == {
-        "host": DB, "file": "messages.log", "time": "", "offset": None, "line": "there",
+        "host": DB, "file": "messages.log", "time": "", "time_from": "stored", "offset": None, "line": "there",
     }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from producing import Host, append
 
 from producer.batcher import Encoder
 from producer.fingerprint import Mark
+from producer.host_zone import HostZones
 from producer.model import Piece
 from producer.transform.edits import NO_EDITS, Edits
 from producer.transform.line_filter import Pattern
@@ -387,10 +388,12 @@ def test_random_edits_of_real_blocks_keep_the_sums(tmp_path: Path) -> None:
     words = [b"DEBUG", b"INFO", b"id=%d", b"a@b.example", b"x" * 50, b"4111111111111111"]
     text = b"".join(b" ".join(rng.choices(words, k=5)) + b"\n" for _ in range(3000))
     (tmp_path / "app.log").write_bytes(text)
-    edits = Edits.of(drop_lines=["^DEBUG"], redact=["card", "email"], labels={"env": "prod"})
+    zones = HostZones.of("Europe/Berlin", {})
+    edits = Edits.of(drop_lines=["^DEBUG"], redact=["card", "email"], labels={"env": "prod"}, zones=zones)
     host = Host(tmp_path, "app.log", edits=edits, block=8192)
     kept = b"".join(line for line in text.splitlines(keepends=True) if not line.startswith(b"DEBUG"))
     got = sent(host, edits)
     expected = kept.replace(b"4111111111111111", b"[card]").replace(b"a@b.example", b"[email]")
     assert b"".join(text for _, text in got) == expected
     assert {headers["Log-Labels"] for headers, _ in got} == {"env=prod"}
+    assert {headers["Shipper-Zone"] for headers, _ in got} == {"Europe/Berlin"}
