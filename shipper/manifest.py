@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 VERSION = 1
 FORKED = "forked"
 """Reason of a gap that lost nothing: its source is a fork of another one, which holds the bytes before the fork."""
-_NEWER = frozenset({"filtered", "edited", "labels", "crc32_stored", "replaces", "redactions", "removals"})
+_NEWER = frozenset({"filtered", "edited", "labels", "zone", "crc32_stored", "replaces", "redactions", "removals"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +85,7 @@ class Segment:
     filtered: int = 0  #: bytes of lines that the producer's settings left out; they are in `spans`
     edited: int = 0  #: bytes of `spans` that were blacked out or converted, less what stands for them; may be negative
     labels: dict[str, str] = field(default_factory=dict)  #: labels that the host gives its logs, from its newest block
+    zone: str = ""  #: IANA name of the zone of lines without one; empty: UTC
     crc32_stored: str = ""  #: of the file as stored on disk, 8 hex digits; empty: sealed by an older version
     replaces: tuple[str, ...] = ()  #: paths of the segments that were merged into it: their lines count no more
     redactions: tuple[Redaction, ...] = ()  #: what is black in it
@@ -98,7 +99,9 @@ class Segment:
 
 
 _NAMES = tuple(one.name for one in fields(Segment))
-_TEXTS = attrgetter(*("collector", "host", "file", "path", "codec", "first_time", "last_time", "crc32", "crc32_stored"))
+_TEXTS = attrgetter(
+    *("collector", "host", "file", "path", "codec", "first_time", "last_time", "crc32", "crc32_stored", "zone")
+)
 _NUMBERS = attrgetter(
     *("partition", "lines", "bytes_raw", "bytes_stored", "first_seq", "last_seq", "duplicates", "joins"),
     *("filtered", "edited"),
