@@ -60,6 +60,13 @@ NAME = "|".join(sorted({*NAMES, *AMBIGUOUS} - {"Z"}, key=lambda name: (-len(name
 NAMED = rf" ?\[?(?:{NAME}|(?:{_AREAS})/[A-Z])"
 """Begins the name of a zone after a time. For Java and for Python, as all patterns here."""
 
+_STARTS = [*NAMES, *AMBIGUOUS, *(f"{area}/" for area in _AREAS.split("|"))]
+_NUMBERS = [f"{sign}{hours:02}" for sign in "+-" for hours in range(100)]
+BEGINNINGS = frozenset(
+    (before + name)[:3] for name in (*_STARTS, *_NUMBERS) for before in ("", " ", "[", " [") if name != "Z"
+)
+"""The first three characters of whatever may be a zone after a time: most texts after a time begin otherwise."""
+
 NUMERIC = r"(?: ?+(?:(?:UTC|GMT)(?=[+-]))?+(Z|[+-](?:0[0-9]|1[0-4])(?::?+[0-5][0-9])?+)(?![A-Za-z0-9.:]))?+"
 """An offset that may be after a time, in a group."""
 

@@ -54,11 +54,12 @@ def detect(lines: Sequence[str]) -> LogFormat:
 
 def _kind(family: str, lines: Sequence[str]) -> LineKind:
     half = len(lines) / 2
-    objects = sum(line.startswith("{") for line in lines)
-    if family == JSON or objects > half or (family == ANY and objects):
+    if family == JSON or sum(line.startswith("{") for line in lines) > half:
         return LineKind.JSON
     if sum(_ACCESS.search(line) is not None for line in lines) > half:
         return LineKind.ACCESS
+    if family == ANY:
+        return LineKind.JSON  # any of its lines may be
     if family in _SYSLOG_FAMILIES and any(_PROGRAM.match(line) for line in lines):
         return LineKind.SYSLOG
     return LineKind.PLAIN

@@ -38,6 +38,7 @@ HEAD_CHARACTERS = 19
 """Length of `2026-11-20 10:59:59`."""
 
 HOUR_SECONDS = 3600
+_ISO_DASH, _ISO_HOUR = 5, 12
 _HALF = 12
 _ALL = 2**31 - 1
 """A length that reaches to the end of any text."""
@@ -153,9 +154,7 @@ def _plain(line: Column) -> Column:
 def _stamp_text(line: Column, forms: frozenset[int]) -> Column:
     """The text of the line's time by the pattern of its segment; null or another text if it has none."""
     prefix, pattern = F.substr(line, F.lit(1), F.col("stamp_characters")), F.col("stamp_pattern")
-    head = F.when(
-        F.substring(line, 1, _HEAD_ZONED).rlike(BY_NAME["iso_utc"].pattern), F.substring(line, 1, HEAD_CHARACTERS)
-    )
+    head = F.when(_is_head(line), F.substring(line, 1, HEAD_CHARACTERS))
     piece = F.call_function("regexp_extract", prefix, pattern, F.lit(1))
     shaped = F.regexp_replace(prefix, pattern, F.col("stamp_shape"))
     by_shape = {ANY, *(form.name for form in (TimeForm.CAST, TimeForm.NAMED, TimeForm.FIELDS))}
@@ -165,6 +164,15 @@ def _stamp_text(line: Column, forms: frozenset[int]) -> Column:
         if there := sorted(forms & {FORMS[name] for name in of}):
             text = F.when(form.isin(*there), way).otherwise(text)
     return text
+
+
+def _is_head(line: Column) -> Column:
+    """Whether the first `HEAD_CHARACTERS` are a time without a zone, or with Z; the pattern decides only where it must."""
+    after = F.ltrim(F.substring(line, HEAD_CHARACTERS + 1, _HEAD_ZONED - HEAD_CHARACTERS), F.lit(".,0123456789"))
+    may_have_zone = F.substring(after, 1, 3).isin(*sorted(line_zones.BEGINNINGS))
+    whole = F.substring(line, 1, _HEAD_ZONED).rlike(BY_NAME["iso_utc"].pattern)
+    is_date = (F.substring(line, _ISO_DASH, 1) == "-") & (F.substring(line, _ISO_HOUR, 1) != " ")
+    return is_date & (~may_have_zone | whole)
 
 
 def _stray_text(line: Column) -> Column:

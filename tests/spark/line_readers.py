@@ -11,7 +11,7 @@ from shipper.layout import NANOSECONDS
 from shipper.line_levels import level_of_line
 from shipper.line_times import LineClock
 from spark_analytics.lines import log_formats
-from spark_analytics.lines.log_formats import LogFormat
+from spark_analytics.lines.log_formats import LineKind, LogFormat
 from spark_analytics.scan import line_scan
 from spark_analytics.scan.line_scan import DayFormats, LineColumns
 
@@ -23,10 +23,10 @@ MIXED: Mapping[str, str] = {}
 
 def formats_of(pairs: Sequence[Pair], families: Mapping[str, str], zone: str) -> list[LogFormat]:
     """The format of each line; levels of lines are not at a known place, and are evaluated for each line."""
-    detected = {other: log_formats.detect([other] * 2) for _, other in pairs}
-    detected |= {
-        other: dataclasses.replace(one, family=families[other]) for other, one in detected.items() if other in families
-    }
+    detected = {other: log_formats.detect(other.split("\n") * 2) for other in {other for _, other in pairs}}
+    others = ((other, one) for other, one in detected.items() if other in families)
+    mixed = {other: dataclasses.replace(one, family=families[other], kind=LineKind.JSON) for other, one in others}
+    detected |= mixed
     return [dataclasses.replace(detected[other], level="", zone=zone, is_numbered=True) for _, other in pairs]
 
 
