@@ -167,7 +167,7 @@ def _stamp_text(line: Column, forms: frozenset[int]) -> Column:
 
 
 def _is_head(line: Column) -> Column:
-    """Whether the first `HEAD_CHARACTERS` are a time without a zone, or with Z; the pattern decides only where it must."""
+    """Whether the first `HEAD_CHARACTERS` are a time without a zone, or with Z; the pattern decides where it must."""
     after = F.ltrim(F.substring(line, HEAD_CHARACTERS + 1, _HEAD_ZONED - HEAD_CHARACTERS), F.lit(".,0123456789"))
     may_have_zone = F.substring(after, 1, 3).isin(*sorted(line_zones.BEGINNINGS))
     whole = F.substring(line, 1, _HEAD_ZONED).rlike(BY_NAME["iso_utc"].pattern)

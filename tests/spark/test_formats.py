@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from line_readers import as_reported, as_searched, differing, levels_read
 
 from shipper.line_formats import ANY
+from shipper.line_times import object_of
 
 LOGHUB = Path(__file__).resolve().parents[3] / "shared" / "data" / "loghub"
 DAY = dt.date(2026, 11, 28)
