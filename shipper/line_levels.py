@@ -156,7 +156,7 @@ SAMBA_PATTERN = r"^\[[0-9]+/[0-9]+/[0-9]+ [0-9:.]+, {1,2}([0-9]{1,2})[\],]"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rule:
-    """A rule for text: what `pattern` finds is looked up in `meaning`, in small letters."""
+    """A rule for text: `meaning` has the level of what `pattern` finds, by small letters."""
 
     name: str
     pattern: str  #: its first group is what it finds

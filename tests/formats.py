@@ -12,7 +12,7 @@ TEN = "2026-11-28T10:00:00"
 
 
 class Example(NamedTuple):
-    """A line, and what it says. `time`: UTC, seconds; empty: none of its own."""
+    """A line, and what is in it. `time`: UTC, seconds; empty: none of its own."""
 
     name: str
     line: str

@@ -105,7 +105,7 @@ class Dated:
         evaluated again wherever it occurs.
         """
         return (
-            {"stamp": _stamp_text(_plain(self.line), self.forms)},
+            {"stamp": _stamp_text(self.line, self.forms)},
             {"stamp": self._with_others()},
             {"dated": F.when(F.col("stamp").startswith(_IN_FIELDS), F.split(_from(F.col("stamp"), 2), "\\|"))},
             {"second": self._second()},
@@ -153,7 +153,7 @@ def _plain(line: Column) -> Column:
 
 def _stamp_text(line: Column, forms: frozenset[int]) -> Column:
     """The text of the line's time by the pattern of its segment; null or another text if it has none."""
-    prefix, pattern = F.substr(line, F.lit(1), F.col("stamp_characters")), F.col("stamp_pattern")
+    prefix, pattern = F.substr(_plain(line), F.lit(1), F.col("stamp_characters")), F.col("stamp_pattern")
     head = F.when(_is_head(line), F.substring(line, 1, HEAD_CHARACTERS))
     piece = F.call_function("regexp_extract", prefix, pattern, F.lit(1))
     shaped = F.regexp_replace(prefix, pattern, F.col("stamp_shape"))
