@@ -30,7 +30,10 @@ PURE = frozenset(
         "heartbeat",
         "stream_source",
         "duplicates",
+        "line_formats",
+        "line_levels",
         "line_times",
+        "line_zones",
     )
 )
 NOT_PURE = frozenset(

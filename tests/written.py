@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from formats import EXAMPLES
 from prometheus_client.metrics import MetricWrapperBase
 from pydantic import BaseModel
 
+from shipper import line_formats, line_levels, line_zones
 from shipper.config import ENVIRONMENT
 from shipper.settings import Settings
 
@@ -265,7 +267,79 @@ WHERE is_new OR is_new IS NULL ORDER BY date, lines DESC LIMIT 20
 """
 
 
+def formats_page() -> str:
+    """docs/reference/formats.md."""
+    rows = "".join(
+        f"| {one.name} | {_code(one.line)} | {one.time.replace('T', ' ') or '-'}"
+        f" | {one.zone or ('host' if one.time else '-')} | {one.level} |\n"
+        for one in EXAMPLES
+    )
+    return FORMATS_PAGE.format(
+        rows=rows,
+        names=", ".join(f"`{name}` {offset}" for name, offset in line_zones.NAMES.items() if name != "Z"),
+        ambiguous=", ".join(f"`{name}`" for name in line_zones.AMBIGUOUS),
+        time=", ".join(f"`{path}`" for path in line_formats.TIME_PATHS),
+        level=", ".join(f"`{path}`" for path in line_levels.LEVEL_PATHS),
+    )
+
+
+def _code(line: str) -> str:
+    """A line as code in a cell of a table."""
+    shown = line.replace("\x1b", "\\e").replace("\t", "\\t").replace("|", "\\|")
+    return f"`` {shown} ``" if "`" in shown else f"`{shown}`"
+
+
+FORMATS_PAGE = """\
+# Formats of log lines
+
+<!-- Written by `make docs`; edit tests/formats.py and shipper/line_*.py instead. -->
+
+Search, browse, `tail` and the report read times by the same tables: [line_formats.py](../../shipper/line_formats.py) (times),
+[line_zones.py](../../shipper/line_zones.py) (zones) and [line_levels.py](../../shipper/line_levels.py) (levels). A test compares what a
+search and the report find for each line below and for random changes of them.
+
+* The first 200 lines of a file decide its format. A line of another format is compared with all formats whose time is at the start of
+  the line. A file that mixes formats gets each line by its own format.
+* A line without a time in a file with times continues the record before it: a search gives it the time of that record, and the report
+  gives it no level.
+* Colours (ANSI sequences) are ignored.
+* A clock of 12 hours needs AM or PM. `11/28/2026` is month first if that is possible, `28/11/2026` is day first.
+* A time since the start of the machine (`[12345.678901]` of dmesg) is no time.
+* A time without a year is in the year in which the line was stored, or in the year before if it would be in the future.
+
+## Zones
+
+* After a time, with or without a blank: `Z`, `+02:00`, `+0200`, `+02`, `-03`, a name of the list below, an IANA name
+  (`[Europe/Berlin]`).
+* A time without a zone is of the zone of the host, if the [manifest](archive-format.md) has it (field `zone`), else UTC. An hour that
+  occurs twice when clocks go back is the first of the two. A time that is left out when they go forward is read as if they had not.
+* Several zones have the names {ambiguous}. Such a name means the zone of the host if that zone uses the name. Else the names that are in
+  the list below have the offset there. The offset of the others is not known: the line has no time, but keeps its level, and counts in
+  `no_ts_lines`.
+* A word that is not in the list is no zone.
+
+Names: {names}.
+
+## JSON
+
+The first key that exists has the time: {time}. Numbers are seconds, milliseconds, microseconds or nanoseconds since 1970, by their size. A
+dot leads into an object, or into a text that is one.
+
+The first key that names a level has the level: {level}. Values are words, letters (MongoDB), or numbers: 0 to 7 are those of syslog (GELF,
+the journal), 10 to 60 those of bunyan and pino, 100 to 600 those of Monolog; severity numbers are those of OpenTelemetry. Without a level,
+the status of a request decides, then the text in `log`, `message`, `msg` or `MESSAGE`.
+
+## Examples
+
+`host` in column zone: the line has no zone; the time is that of a host in UTC. `\\e` is the escape character, `\\t` a tab.
+
+| format | line | time, UTC | zone | level |
+|---|---|---|---|---|
+{rows}"""
+
+
 PAGES = {
+    "reference/formats.md": formats_page,
     "development/structure.md": structure_page,
     "reference/metrics.md": metrics_page,
     "reference/settings.md": settings_page,

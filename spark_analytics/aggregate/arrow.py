@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from shipper.line_times import NONE, PLACEHOLDER_END, PLACEHOLDER_START, in_year
+from shipper.line_formats import NONE
+from shipper.line_times import PLACEHOLDER_END, PLACEHOLDER_START, in_year
 from spark_analytics.aggregate import port
 from spark_analytics.aggregate.port import (
     AUTH_KINDS,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from shipper.line_times import NONE
+from shipper.line_formats import NONE
 from spark_analytics.aggregate import port
 from spark_analytics.aggregate.port import AUTH_KINDS, ERROR_LEVELS, REQUEST_KINDS, Assignment, LinePlace, WebAggregates
 from spark_analytics.lines import severity, timestamps

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from shipper.line_times import ANY, JSON, QUICK_LINES, detect_family
+from shipper.line_formats import ANY, JSON
+from shipper.line_levels import RULES
+from shipper.line_times import QUICK_LINES, detect_family
 
 
 class LineKind(enum.Enum):
@@ -31,8 +33,11 @@ class LogFormat:
     level: str = ""  #: pattern of the level if it is at the same position in the sample; else empty
     varies: bool = False  #: the headers differ in more than numbers, for example by a hexadecimal request id
     uneven: bool = False  #: numbers vary so much in length that lines are equal only without them
+    zone: str = ""  #: IANA name of the zone of times without one; empty: UTC
+    is_numbered: bool = False  #: the level is a number, which must be read before numbers are masked
 
 
+_NUMBERED = re.compile("|".join(f"(?:{rule.pattern})" for rule in RULES if rule.is_number), re.ASCII)
 _ACCESS = re.compile(r'\] "[^"]*" \d{3} (?:\d+|-)')
 _PROGRAM = re.compile(r"^.{10,60}?[A-Za-z_][\w./()-]*\[\d+\]: ", re.ASCII)
 _SYSLOG_FAMILIES = frozenset({"rfc3164", "iso", "iso_utc", "epoch_dated", ANY})
@@ -43,7 +48,8 @@ def detect(lines: Sequence[str]) -> LogFormat:
     family = detect_family(lines)
     quick = list(islice((line.rstrip("\r\n") for line in lines if line.strip()), QUICK_LINES))
     kind = _kind(family, quick)
-    return LogFormat(family, kind, _level(quick) if kind in {LineKind.PLAIN, LineKind.SYSLOG} else "")
+    place = _level(quick) if kind in {LineKind.PLAIN, LineKind.SYSLOG} else ""
+    return LogFormat(family, kind, place, is_numbered=any(_NUMBERED.search(line) for line in lines))
 
 
 def _kind(family: str, lines: Sequence[str]) -> LineKind:
@@ -52,6 +58,8 @@ def _kind(family: str, lines: Sequence[str]) -> LineKind:
         return LineKind.JSON
     if sum(_ACCESS.search(line) is not None for line in lines) > half:
         return LineKind.ACCESS
+    if family == ANY:
+        return LineKind.JSON  # any of its lines may be
     if family in _SYSLOG_FAMILIES and any(_PROGRAM.match(line) for line in lines):
         return LineKind.SYSLOG
     return LineKind.PLAIN

@@ -2,43 +2,56 @@
 
 They use built-in functions on a prefix only: a line may have megabytes, and a Python function would take longer than
 the rest of the job. The time format of a log file (`TimeFamily`) comes as columns that are constant in a segment: Spark
-caches the last compiled pattern, so one expression serves all families at no cost.
+caches the last compiled pattern, so one expression serves all families at no cost. `line_times.LineClock` gives the
+same times.
 """
 
 import datetime as dt
-import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
-from shipper.line_times import (
+from shipper import line_zones
+from shipper.line_formats import (
     ANY,
+    BY_NAME,
+    FIELD_NAMES,
     JSON,
-    MONTHS,
+    LONG_STAMP_PREFIX,
+    MAY_BE_STRAY,
+    MIXED,
+    MONTH_NUMBERS,
     NONE,
     PLACEHOLDER_YEAR,
-    TIME_FAMILIES,
+    STRAY,
     TimeFamily,
     TimeForm,
+    in_one,
+    shape,
 )
+from shipper.line_times import COLOUR, COLOURED, ESCAPE
 from spark_analytics.lines import severity
 
 HEAD_CHARACTERS = 19
 """Length of `2026-11-20 10:59:59`."""
 
 HOUR_SECONDS = 3600
-_ISO_DASH = 5
+_ISO_DASH, _ISO_HOUR = 5, 12
+_HALF = 12
 _ALL = 2**31 - 1
 """A length that reaches to the end of any text."""
 
-_NUMBERS = {name: f"{number:02}" for number, name in enumerate(MONTHS, 1)}
-_LAST_SECOND = 253_402_300_799  # of the year 9999
-_FOUND = "\x01"
-"""Prefix of a text that a pattern extracted: without a match the result is the line, which may be like a time."""
+_HEAD_ZONED = HEAD_CHARACTERS + 24
+"""Characters of such a time with its fraction and its zone."""
 
-_EXTRACTED = {TimeForm.EPOCH, TimeForm.CLF}
-"""The forms whose text is contiguous in the line: extracting it takes half the time of arranging groups."""
+_LAST_SECOND = 253_402_300_799  # of the year 9999
+_FOUND, _IN_FIELDS = "\x01", "\x02"
+"""Prefixes of a text that a pattern extracted: without a match the result is the line, which may be like a time."""
+
+UNKNOWN_ZONE = -(10**9)
+"""The second of a time whose zone is not known: `resolve_year` makes it null, but its line is no continuation."""
 
 STAMP_COLUMNS = ("family", "stamp_form", "stamp_pattern", "stamp_shape", "stamp_characters")
 """The columns of a segment for the time format of its lines; `stamp_form` is one of `FORMS`."""
@@ -47,96 +60,129 @@ FORMS = {name: number for number, name in enumerate((ANY, NONE, JSON, *(form.nam
 """Numbers of the forms of times, and of families without a form, by name: numbers are compared faster."""
 
 
-def stamp_columns(family: str) -> tuple[str, int, str, str, int]:
-    """The values of `STAMP_COLUMNS` for a family."""
-    one = next((known for known in TIME_FAMILIES if known.name == family), None)
-    if one is None:
+def stamp_columns(family: str, zone: str = "") -> tuple[str, int, str, str, int]:
+    """The values of `STAMP_COLUMNS` for a family on a host in `zone`, which is of `line_zones.host_zone`."""
+    if family == ANY:
+        pattern, groups = in_one(MIXED)
+        return family, FORMS[ANY], pattern, _IN_FIELDS + shape(TimeForm.FIELDS, groups), LONG_STAMP_PREFIX
+    if family not in BY_NAME:
         return family, FORMS[family], "", "", 0
-    pattern = one.pattern.removeprefix("^") if one.form in _EXTRACTED else _whole(one)
-    return family, FORMS[one.form.name], pattern, _FOUND + one.shape, one.characters
+    one = BY_NAME[family]
+    if zone and one.form is TimeForm.HEAD:
+        one = BY_NAME["iso_named"]
+    pattern = one.pattern.removeprefix("^")
+    if one.form is TimeForm.HEAD:
+        return family, FORMS[one.form.name], "", "", one.characters
+    if one.form is TimeForm.EPOCH:
+        return family, FORMS[one.form.name], pattern, "", one.characters
+    form = TimeForm.FIELDS if zone else one.form
+    marked = (_IN_FIELDS if form is TimeForm.FIELDS else _FOUND) + shape(form, one.groups)
+    return family, FORMS[form.name], f"(?s)^.*?{pattern}.*$", marked, one.characters
 
 
-def _whole(family: TimeFamily) -> str:
-    return f"(?s)^.*?{family.pattern.removeprefix('^')}.*$"
+@dataclass(frozen=True, slots=True)
+class HostZone:
+    """The zones of the hosts of a day, as columns that are constant in a segment."""
+
+    zone: Column  #: `line_zones.host_zone`; empty: UTC
+    own_names: Column  #: the names that mean it, each between commas
+    day: dt.date
 
 
-def stamp_text(line: Column, forms: set[int]) -> Column:
-    """The text of the line's time by the pattern of its segment; empty or another text if it has none.
+@dataclass(frozen=True, slots=True)
+class Dated:
+    """What the times of lines are read from. `forms`: values of `stamp_form` that occur, as each branch is code."""
 
-    It should be a column of its own, so that it is evaluated once, for `event_second`. `forms` as there.
-    """
-    prefix, pattern = F.substr(line, F.lit(1), F.col("stamp_characters")), F.col("stamp_pattern")
-    head = F.when(F.substring(line, _ISO_DASH, 1) == "-", F.substring(line, 1, HEAD_CHARACTERS))
+    line: Column
+    in_json: Column  #: the value at the first of `TIME_PATHS`; null: none
+    forms: frozenset[int]
+    host: HostZone | None = None  #: None: every host is in UTC
+
+    def steps(self) -> Sequence[Mapping[str, Column]]:
+        """Columns of which each step uses those before: of `stamp_text`, then with strays, `dated`, and `second`.
+
+        `second` is of `event_second`. `stamp` must not be in the first step of another evaluation: it would be
+        evaluated again wherever it occurs.
+        """
+        return (
+            {"stamp": _stamp_text(self.line, self.forms)},
+            {"stamp": self._with_others()},
+            {"dated": F.when(F.col("stamp").startswith(_IN_FIELDS), F.split(_from(F.col("stamp"), 2), "\\|"))},
+            {"second": self._second()},
+        )
+
+    def _has(self, *names: str) -> bool:
+        return any(FORMS[name] in self.forms for name in names)
+
+    def _with_others(self) -> Column:
+        """`stamp` of any family: of the text in JSON, or of a line that has no time of the family of its file."""
+        form, stamp = F.col("stamp_form"), F.col("stamp")
+        is_marked = stamp.startswith(_FOUND) | stamp.startswith(_IN_FIELDS)
+        plain = [FORMS[name] for name in (TimeForm.HEAD.name, TimeForm.EPOCH.name)]
+        is_found = F.coalesce(F.when(form.isin(plain), stamp != "").otherwise(is_marked), F.lit(False))
+        found = F.when(is_found, stamp).when(form != FORMS[NONE], _stray_text(_plain(self.line)))
+        if not self._has(ANY, JSON):
+            return found
+        return F.when(self.in_json.isNotNull() & form.isin(FORMS[ANY], FORMS[JSON]), _in_json(self.in_json)).otherwise(
+            found
+        )
+
+    def _second(self) -> Column:
+        """Seconds since 1970 (UTC) of the time in a line, or null; for `resolve_year`.
+
+        Times without a year are in `PLACEHOLDER_YEAR`, except on a host that is not in UTC: its clock depends on it.
+        """
+        form, stamp = F.col("stamp_form"), F.col("stamp")
+        branches: dict[str, Callable[[], Column]] = {
+            TimeForm.HEAD.name: lambda: F.unix_seconds(stamp.try_cast("timestamp")),
+            TimeForm.CAST.name: lambda: F.unix_seconds(F.when(stamp.startswith(_FOUND), stamp).try_cast("timestamp")),
+            TimeForm.NAMED.name: lambda: _of_named(F.when(stamp.startswith(_FOUND), _from(stamp, 2))),
+            TimeForm.EPOCH.name: lambda: F.when(stamp != "", stamp).try_cast("bigint"),
+        }
+        chosen = F.lit(None).cast("bigint")
+        for name in sorted(name for name in branches if self._has(name)):
+            chosen = F.when(form == FORMS[name], branches[name]()).otherwise(chosen)
+        return F.when(F.col("dated").isNotNull(), _of_fields(F.col("dated"), self.host)).otherwise(chosen)
+
+
+def _plain(line: Column) -> Column:
+    """A line that begins with a colour without colours; of it the first characters."""
+    colours = F.regexp_replace(F.substring(line, 1, COLOURED), F.lit(COLOUR.pattern), F.lit(""))
+    return F.when(line.startswith(ESCAPE), colours).otherwise(line)
+
+
+def _stamp_text(line: Column, forms: frozenset[int]) -> Column:
+    """The text of the line's time by the pattern of its segment; null or another text if it has none."""
+    prefix, pattern = F.substr(_plain(line), F.lit(1), F.col("stamp_characters")), F.col("stamp_pattern")
+    head = F.when(_is_head(line), F.substring(line, 1, HEAD_CHARACTERS))
     piece = F.call_function("regexp_extract", prefix, pattern, F.lit(1))
     shaped = F.regexp_replace(prefix, pattern, F.col("stamp_shape"))
-    ways = ((head, {TimeForm.HEAD}), (piece, _EXTRACTED), (shaped, set(TimeForm) - _EXTRACTED - {TimeForm.HEAD}))
+    by_shape = {ANY, *(form.name for form in (TimeForm.CAST, TimeForm.NAMED, TimeForm.FIELDS))}
+    ways = ((head, {TimeForm.HEAD.name}), (piece, {TimeForm.EPOCH.name}), (shaped, by_shape))
     form, text = F.col("stamp_form"), F.lit(None).cast("string")
     for way, of in ways:
-        if there := sorted(forms & {FORMS[one.name] for one in of}):
+        if there := sorted(forms & {FORMS[name] for name in of}):
             text = F.when(form.isin(*there), way).otherwise(text)
     return text
 
 
-def event_second(line: Column, text: Column, in_json: Column, forms: set[int]) -> Column:
-    """Seconds since 1970 (UTC) of the time in `line`, or null; for `resolve_year`.
-
-    `forms` are the values of `stamp_form` that occur: each branch is code to compile. Times without a zone are UTC;
-    times without a year are in `PLACEHOLDER_YEAR`.
-    """
-    form = F.col("stamp_form")
-    branches: dict[str, Callable[[], Column]] = {
-        TimeForm.HEAD.name: lambda: F.unix_seconds(text.try_cast("timestamp")),
-        **{one.name: functools.partial(_second_of, text, one) for one in TimeForm if one is not TimeForm.HEAD},
-        JSON: lambda: _json_second(in_json),
-        ANY: lambda: F.coalesce(
-            *(_tried(line, family) for family in TIME_FAMILIES if family.form is not TimeForm.HEAD)
-        ),
-    }
-    chosen = F.lit(None).cast("bigint")
-    for name in sorted(name for name in branches if FORMS[name] in forms):
-        chosen = F.when(form == FORMS[name], branches[name]()).otherwise(chosen)
-    return chosen
+def _is_head(line: Column) -> Column:
+    """Whether the first `HEAD_CHARACTERS` are a time without a zone, or with Z; the pattern decides where it must."""
+    after = F.ltrim(F.substring(line, HEAD_CHARACTERS + 1, _HEAD_ZONED - HEAD_CHARACTERS), F.lit(".,0123456789"))
+    may_have_zone = F.substring(after, 1, 3).isin(*sorted(line_zones.BEGINNINGS))
+    whole = F.substring(line, 1, _HEAD_ZONED).rlike(BY_NAME["iso_utc"].pattern)
+    is_date = (F.substring(line, _ISO_DASH, 1) == "-") & (F.substring(line, _ISO_HOUR, 1) != " ")
+    return is_date & (~may_have_zone | whole)
 
 
-def _second_of(text: Column, form: TimeForm) -> Column:
-    """Parses `stamp_text`; a text without a time is not parsed, because each failure costs an exception."""
-    if form in _EXTRACTED:
-        return _second(F.when(text != "", text), form)
-    shaped = text if form is TimeForm.ISO else _from(text, 2)  # a cast ignores control characters
-    return _second(F.when(text.startswith(_FOUND), shaped), form)
+def _stray_text(line: Column) -> Column:
+    """The fields of the time of a line that has none of the family of its file."""
+    prefix = F.substring(line, 1, LONG_STAMP_PREFIX)
+    return _in_fields(F.when(prefix.rlike(f"(?s){MAY_BE_STRAY}"), prefix), STRAY)
 
 
-def _second(text: Column, form: TimeForm) -> Column:
-    if form is TimeForm.EPOCH:
-        return text.try_cast("bigint")
-    if form is TimeForm.NAMED_MONTH:
-        text = _numbered(F.substring(text, 5, 4), F.substring(text, 1, 3), _from(text, 10))
-    if form is TimeForm.CLF:
-        day = F.concat(F.substring(text, 1, 2), F.lit(" "), _from(text, 13))
-        text = _numbered(F.substring(text, 8, 4), F.substring(text, 4, 3), day)
-    return F.unix_seconds(text.try_cast("timestamp"))
-
-
-def _numbered(year: Column, month: Column, rest: Column) -> Column:
-    """A time with a month name in the form that a cast parses, which takes a fifth of the time of a format."""
-    number = severity.lookup(_NUMBERS, month)
-    return F.concat(year, F.lit("-"), number, F.lit("-"), rest)
-
-
-def _from(text: Column, place: int) -> Column:
-    return F.substring(text, place, _ALL)
-
-
-def _tried(line: Column, family: TimeFamily) -> Column:
-    prefix = F.substring(line, 1, family.characters)
-    fits = prefix.rlike(family.pattern)
-    if family.first:
-        fits = F.contains(F.lit(family.first), F.substring(line, 1, 1)) & fits
-    return _second(F.when(fits, F.regexp_replace(prefix, F.lit(_whole(family)), F.lit(family.shape))), family.form)
-
-
-def _json_second(text: Column) -> Column:
-    """A number is seconds, ms, us or ns since 1970, by its size; other texts are ISO or CLF."""
+def _in_json(text: Column) -> Column:
+    """The fields of a value in JSON: a number is seconds, ms, us or ns since 1970, by its size."""
     number = text.try_cast("decimal(38, 6)")
     scaled = (
         F.when(number < 10**11, number)
@@ -144,9 +190,56 @@ def _json_second(text: Column) -> Column:
         .when(number < 10**17, number / 10**6)
         .otherwise(number / 10**9)
     )
-    clf = F.try_to_timestamp(text, F.lit(TimeForm.CLF.value))
-    named = F.unix_seconds(F.coalesce(F.when(F.length(text) > HEAD_CHARACTERS - 1, text).try_cast("timestamp"), clf))
-    return F.when(number.isNotNull(), scaled.try_cast("bigint")).otherwise(named)
+    epoch = F.concat(F.lit(_IN_FIELDS + "|" * (len(FIELD_NAMES) - 1)), scaled.try_cast("bigint").cast("string"))
+    return F.when(number.isNotNull(), epoch).otherwise(_in_fields(F.substring(text, 1, LONG_STAMP_PREFIX), MIXED))
+
+
+def _in_fields(text: Column, families: Sequence[TimeFamily]) -> Column:
+    pattern, groups = in_one(families)
+    return F.regexp_replace(text, F.lit(pattern), F.lit(_IN_FIELDS + shape(TimeForm.FIELDS, groups)))
+
+
+def _of_fields(fields: Column, host: HostZone | None) -> Column:
+    """The second of the fields of a time, an array in the order of `FIELD_NAMES`."""
+    field = {name: F.get(fields, F.lit(number)) for number, name in enumerate(FIELD_NAMES)}
+    century = F.concat(F.lit("20"), field["century"])
+    year = F.when(field["year"] != "", field["year"]).when(field["century"] != "", century)
+    month = F.coalesce(severity.lookup(MONTH_NUMBERS, field["month"]), field["month"])
+    minutes = F.when(field["minute"] != "", F.concat(F.lit(":"), field["minute"], F.lit(":"), field["second"]))
+    day = F.concat_ws("-", F.coalesce(year, F.lit(str(PLACEHOLDER_YEAR))), month, field["day"])
+    wall = F.concat(day, F.lit(" "), field["clock"], F.coalesce(minutes, F.lit("")))
+    hour = F.substring_index(field["clock"], ":", 1).try_cast("int")
+    half = F.when(
+        hour.between(1, _HALF), F.when(F.upper(field["half"]) == "P", _HALF).otherwise(0) - hour + hour % _HALF
+    )
+    later = F.when(field["half"] == "", 0).otherwise(half) * HOUR_SECONDS
+    zone = F.coalesce(severity.lookup(line_zones.OFFSETS, field["zone"]), field["zone"])
+    text = F.concat(wall, F.when(F.contains(zone, F.lit("/")), F.concat(F.lit(" "), zone)).otherwise(zone))
+    second = F.when(zone == line_zones.UNKNOWN, F.lit(UNKNOWN_ZONE)).otherwise(
+        F.unix_seconds(text.try_cast("timestamp")) + later
+    )
+    if host is not None:
+        is_local = (zone == "") | F.contains(host.own_names, F.concat(F.lit(","), field["zone"], F.lit(",")))
+        local = F.unix_seconds(wall.try_cast("timestamp")) + later
+        second = F.when(is_local & (host.zone != ""), _of_host(local, host)).otherwise(second)
+    return F.when(field["epoch"] != "", field["epoch"].try_cast("bigint")).otherwise(second)
+
+
+def _of_host(local: Column, host: HostZone) -> Column:
+    """The second at which a clock of the host shows `local`; of a time that occurs twice the first."""
+    found = F.unix_seconds(F.to_utc_timestamp(resolve_year(local, host.day), host.zone))
+    return F.coalesce(found, F.when(local.isNotNull(), F.lit(UNKNOWN_ZONE)))
+
+
+def _of_named(text: Column) -> Column:
+    """The second of a time with a month name, in the form that a cast parses: a fifth of the time of a format."""
+    number = severity.lookup(MONTH_NUMBERS, F.substring(text, 1, 3))
+    iso = F.concat(F.substring(text, 5, 4), F.lit("-"), number, F.lit("-"), _from(text, 10))
+    return F.unix_seconds(iso.try_cast("timestamp"))
+
+
+def _from(text: Column, place: int) -> Column:
+    return F.substring(text, place, _ALL)
 
 
 def resolve_year(second: Column, day: dt.date) -> Column:

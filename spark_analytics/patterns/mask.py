@@ -11,22 +11,27 @@ import json
 import re
 from collections.abc import Sequence
 
-from shipper.line_times import MONTHS
+from shipper import line_zones
+from shipper.line_formats import MONTHS, TIME_FAMILIES
 from spark_analytics.lines.log_formats import LineKind, LogFormat
 
 MAX_CHARACTERS = 512
 """Maximum characters of a message. A longer one is cut and gets `MASK` at its end, because its last word may be
 incomplete."""
 
-MESSAGE_KEYS = ("msg", "message", "event", "log")
+MESSAGE_KEYS = ("msg", "message", "event", "log", "MESSAGE", "short_message", "@mt", "@m")
 """Keys of the message in JSON lines; the first key that exists is used."""
 
 _GAP = r"[ \t]"
 _MONTH = f"(?:{'|'.join(MONTHS)})"
 _FRACTION = r"(?:[.,:][0-9]{1,9})?"
-_ZONE = r"(?:Z| ?[+-](?:[0-9]{2}:[0-9]{2}|[0-9]{4})(?![0-9]))?"
+_ZONE = (
+    r"(?:Z| ?[+-](?:[0-9]{2}:[0-9]{2}|[0-9]{4}|[0-9]{2})(?![0-9])"
+    rf"| (?:{line_zones.NAME})(?![A-Za-z0-9]))?"
+)
 _COLONS = r"[0-9]{2}:[0-9]{2}:[0-9]{2}"
-_ISO = rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[T ]{_COLONS}{_FRACTION}{_ZONE}"
+_CLOCK = r"[0-9]{1,2}:[0-9]{2}:[0-9]{2}"
+_ISO = rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}(?:[T\t] ?| {{1,2}}){_CLOCK}{_FRACTION}{_ZONE}"
 _NAMED = rf"{_MONTH} {{1,2}}[0-9]{{1,2}} {_COLONS}{_FRACTION}(?: [0-9]{{4}}(?=\]))?"
 _DOTS = r"[0-9]{2}\.[0-9]{2}\.[0-9]{2}"
 _LOOSE = rf"(?:[0-9]{{1,2}}:[0-9]{{2}}:[0-9]{{2}}|{_DOTS}|[0-9]{{1,2}}(?::[0-9]{{1,2}}){{2}}(?=:[0-9]{{1,3}}\|))"
@@ -96,9 +101,15 @@ _HEADERS = {
     "epoch_first": rf"[0-9]{{10,19}}(?:\.[0-9]{{1,9}})?(?=[ \t]){_ALL}",
     "clf": rf"[^\n]{{0,140}}?{_CLF}",
 }
+_OTHERS = {
+    one.name: (one.pattern.removeprefix("^") if one.is_anchored else _ANYWHERE + one.pattern) + _ALL
+    for one in TIME_FAMILIES
+    if one.name not in _HEADERS
+}
+_HEADERS |= _OTHERS
 """The header before the message, by time family. All except `any` start at a fixed position and are faster."""
 
-_BY_DIGITS = frozenset({"any", "epoch_json", "clf"})
+_BY_DIGITS = frozenset({"any", "epoch_json", "clf", *_OTHERS})
 """Families whose times are recognised by their digits only: `1700000000` is a time, 7 is not."""
 
 NUMBER, PYTHON_NUMBER = r"\p{Nd}\p{Nd}*", r"\d+"

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from shipper import line_times
+from shipper import line_formats
 from spark_analytics.archive.inventory import Day, escaped
-from spark_analytics.lines import timestamps
+from spark_analytics.lines import json_fields, timestamps
 from spark_analytics.runtime import interrupts
 from spark_analytics.scan import format_detection, line_scan
+from spark_analytics.scan.line_scan import DayFormats
 from spark_analytics.storage import locations
 from spark_analytics.storage.locations import Location
 from spark_analytics.tables import spark_io
@@ -19,7 +20,7 @@ LINES = "date DATE, partition INT, host STRING, file STRING, ts TIMESTAMP, line 
 
 _SEGMENT = (
     "uri STRING, partition INT, host STRING, file STRING, family STRING, stamp_form INT, stamp_pattern STRING,"
-    " stamp_shape STRING, stamp_characters INT"
+    " stamp_shape STRING, stamp_characters INT, format INT"
 )
 POSITION = ("partition", "host", "file", "uri", "block_start", "row")
 """The order in which the lines were written."""
@@ -53,33 +54,32 @@ def _with_position(spark: SparkSession, archive: Location, day: Day) -> DataFram
     """`LINES` of a day with their positions: (uri, block_start, row)."""
     segments = day.readable
     formats = format_detection.detect_formats(archive, segments)
+    of_day = DayFormats.of(formats.values())
     known = [
         (
             locations.uri(archive, segment.path),
             segment.partition,
             escaped(segment.host),
             escaped(segment.file),
-            *timestamps.stamp_columns(formats[segment.path].family),
+            *timestamps.stamp_columns(formats[segment.path].family, formats[segment.path].zone),
+            of_day.known.index(formats[segment.path]),
         )
         for segment in segments
     ]
     rows = spark_io.read_rows(spark, archive, segments).withColumnRenamed("file_path", "uri")
-    forms = {form for _, _, _, _, _, form, *_ in known}
-    line, fields = F.col("value"), F.from_json(F.col("value"), line_scan.JSON)
-    in_json = F.coalesce(*(fields.getField(key) for key in line_times.TIME_KEYS))
-    return (
-        rows.join(F.broadcast(spark_io.frame(spark, known, _SEGMENT)), on="uri", how="inner")
-        .withColumn("stamp", timestamps.stamp_text(line, forms))
-        .withColumn("second", timestamps.event_second(line, F.col("stamp"), in_json, forms))
-        .select(
-            F.lit(day.as_date).alias("date"),
-            "partition",
-            "host",
-            "file",
-            timestamps.resolve_year(F.col("second"), day.as_date).alias("ts"),
-            line.alias("line"),
-            "uri",
-            "block_start",
-            "row",
-        )
+    rows = rows.join(F.broadcast(spark_io.frame(spark, known, _SEGMENT)), on="uri", how="inner")
+    line, fields = F.col("value"), json_fields.parsed(F.col("value"), line_scan.JSON_KEYS)
+    in_json = json_fields.first(fields, line_formats.TIME_PATHS)
+    for step in timestamps.Dated(line, in_json, of_day.forms, of_day.host_zone(day.as_date)).steps():
+        rows = rows.withColumns(dict(step))
+    return rows.select(
+        F.lit(day.as_date).alias("date"),
+        "partition",
+        "host",
+        "file",
+        timestamps.resolve_year(F.col("second"), day.as_date).alias("ts"),
+        line.alias("line"),
+        "uri",
+        "block_start",
+        "row",
     )

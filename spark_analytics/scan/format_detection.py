@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import zstandard
 
-from shipper import line_times
+from shipper import line_times, line_zones
 from shipper.manifest import Segment
 from spark_analytics.lines import log_formats
 from spark_analytics.lines.log_formats import LogFormat
@@ -45,7 +45,8 @@ def detect_formats(archive: Location, segments: Iterable[Segment]) -> dict[str, 
     for name, found in lines.items():
         detected, quick = log_formats.detect(found), found[: line_times.QUICK_LINES]
         detected = replace(detected, varies=mask.varies(quick, detected.family), uneven=mask.uneven(quick))
-        formats |= dict.fromkeys((segment.path for segment in by_file[name]), detected)
+        for segment in by_file[name]:
+            formats[segment.path] = replace(detected, zone=line_zones.host_zone(segment.zone))
     return formats
 
 

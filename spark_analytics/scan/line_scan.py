@@ -8,6 +8,7 @@ that is used twice is a column of an earlier step, because Spark evaluates an ex
 contain only what the formats of the day need, because Java has to compile their code.
 """
 
+import datetime as dt
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,15 +16,14 @@ from functools import cached_property
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql import types as T  # noqa: N812
 
-from shipper.line_times import ANY, NONE, TIME_KEYS
-from spark_analytics.lines import severity, timestamps
+from shipper import line_zones
+from shipper.line_formats import ANY, NONE, TIME_PATHS
+from shipper.line_levels import RULES, TEXT_PATHS, Rule
+from spark_analytics.lines import json_fields, severity, timestamps
 from spark_analytics.lines.log_formats import LineKind, LogFormat
 from spark_analytics.metrics import auth_events, web_requests
 from spark_analytics.patterns import mask
-
-LEVEL_KEYS = ("level", "lvl", "severity", "levelname", "loglevel", "log.level")
 
 HEAD_CHARACTERS = auth_events.AUTH_PREFIX
 """Characters at the start of a line that are searched for its level and for logins."""
@@ -52,15 +52,17 @@ SUMMED = {
 _NAMES = ("user", "remote", "path")
 """Texts chosen by any user who can write to a log: invalid UTF-8 becomes the same replacement character everywhere."""
 
-_JSON_KEYS = (*TIME_KEYS, *LEVEL_KEYS, *mask.MESSAGE_KEYS, *itertools.chain(*web_requests.JSON_KEYS.values()))
-JSON = T.StructType([T.StructField(key, T.StringType()) for key in dict.fromkeys(_JSON_KEYS)])
-"""The keys of a JSON line that are read, each as text."""
+JSON_KEYS = json_fields.keys_of(
+    (*TIME_PATHS, *severity.JSON_PATHS, *mask.MESSAGE_KEYS, *itertools.chain(*web_requests.JSON_KEYS.values()))
+)
+"""The keys of a JSON line that are read."""
 
 
 def is_deferred(log_format: LogFormat) -> bool:
     """Whether level and message are evaluated for the group: its text has everything but the numbers."""
     is_text = log_format.kind in {LineKind.PLAIN, LineKind.SYSLOG}
-    return is_text and not mask.header_before_masking(log_format.family) and not log_format.varies
+    is_masked = not mask.header_before_masking(log_format.family) and not log_format.varies
+    return is_text and is_masked and not log_format.is_numbered
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class DayFormats:
     @cached_property
     def forms(self) -> frozenset[int]:
         """The forms of their time stamps."""
-        return frozenset(timestamps.stamp_columns(one.family)[1] for one in self.known)
+        return frozenset(timestamps.stamp_columns(one.family, one.zone)[1] for one in self.known)
 
     @cached_property
     def kinds(self) -> frozenset[LineKind]:
@@ -92,9 +94,16 @@ class DayFormats:
 
     def columns(self, uri: str, number: int, log_format: LogFormat) -> tuple[str | int | bool, ...]:
         """The values of `SEGMENT_SCHEMA` of a segment."""
-        _, form, *_, characters = timestamps.stamp_columns(log_format.family)
+        _, form, *_, characters = timestamps.stamp_columns(log_format.family, log_format.zone)
         index, kind = self.known.index(log_format), _KINDS[log_format.kind]
         return uri, number, index, is_deferred(log_format), kind, form, characters
+
+    def host_zone(self, day: dt.date) -> timestamps.HostZone | None:
+        """The zones of the hosts; None: all are in UTC."""
+        if not any(one.zone for one in self.known):
+            return None
+        names = self.each(lambda one: f",{','.join(line_zones.own_names(one.zone, day.year))},")
+        return timestamps.HostZone(self.each(lambda one: one.zone), names, day)
 
     def each(self, text: Callable[[LogFormat], str]) -> Column:
         """The `text` of a line by its format."""
@@ -121,13 +130,26 @@ class LineColumns:
     kept: Sequence[Column | str]  #: `KEY` and what is summed
 
     @classmethod
-    def of(cls, formats: DayFormats) -> "LineColumns":
-        """Those that lines of `formats` need."""
+    def of(cls, formats: DayFormats, day: dt.date) -> "LineColumns":
+        """Those that lines of `formats` need that were stored on `day`."""
         patterns = {
-            "stamp_pattern": formats.each(lambda one: timestamps.stamp_columns(one.family)[2]),
-            "stamp_shape": formats.each(lambda one: timestamps.stamp_columns(one.family)[3]),
+            "stamp_pattern": formats.each(lambda one: timestamps.stamp_columns(one.family, one.zone)[2]),
+            "stamp_shape": formats.each(lambda one: timestamps.stamp_columns(one.family, one.zone)[3]),
         }
-        return cls((patterns, _stamp(formats), _second(formats), _parts(formats)), _key(formats))
+        in_json = F.lit(None).cast("string")
+        if LineKind.JSON in formats.kinds:
+            in_json = json_fields.first(F.col("fields"), TIME_PATHS)
+        times = timestamps.Dated(F.col("value"), in_json, formats.forms, formats.host_zone(day))
+        own, others, dated, second = times.steps()
+        steps = (
+            patterns,
+            {**own, **_fields(formats)},
+            others,
+            dated,
+            {**second, **_candidates(formats)},
+            _parts(formats),
+        )
+        return cls(steps, _key(formats))
 
     def of_lines(self, rows: DataFrame) -> DataFrame:
         """The columns `kept` of each of `rows`."""
@@ -167,22 +189,24 @@ def _is_of(family: str) -> Column:
     return F.col("stamp_form") == timestamps.FORMS[family]
 
 
-def _stamp(formats: DayFormats) -> dict[str, Column]:
-    """The text of the time of a line, its fields where it is JSON, its first characters, and its bytes."""
+def _fields(formats: DayFormats) -> dict[str, Column]:
+    """The fields of a line where it is JSON, its first characters, and its bytes."""
     line, in_json = F.col("value"), LineKind.JSON in formats.kinds
     is_short = F.octet_length(line) <= HEAD_CHARACTERS  # bytes: counting characters is a pass over the line
     return {
         "bytes": (F.octet_length("value") + F.lit(1)).cast("bigint"),
-        "stamp": timestamps.stamp_text(line, set(formats.forms)),
         "head": F.when(is_short, line).otherwise(F.substring(line, 1, HEAD_CHARACTERS)),
-        "fields": F.when(_is(LineKind.JSON), F.from_json(line, JSON)) if in_json else F.lit(None).cast(JSON),
+        "fields": _parsed(line) if in_json else F.lit(None).cast(json_fields.struct_of(JSON_KEYS)),
     }
 
 
-def _second(formats: DayFormats) -> dict[str, Column]:
-    """The second of a line, the parts of its request, and the kind of login that it may be."""
+def _parsed(line: Column) -> Column:
+    return F.when(_is(LineKind.JSON), json_fields.parsed(line, JSON_KEYS))
+
+
+def _candidates(formats: DayFormats) -> dict[str, Column]:
+    """The parts of the request of a line, and the kind of login that it may be."""
     line, fields = F.col("value"), F.col("fields")
-    in_json = _first(fields, TIME_KEYS) if LineKind.JSON in formats.kinds else F.lit(None)
     parts = F.lit(None).cast("array<string>")
     if LineKind.JSON in formats.kinds:
         parts = F.when(_is(LineKind.JSON), web_requests.json_parts(fields)).otherwise(parts)
@@ -192,7 +216,6 @@ def _second(formats: DayFormats) -> dict[str, Column]:
     if LineKind.SYSLOG in formats.kinds:
         candidate = F.when(_is(LineKind.SYSLOG) | _is_of(ANY), auth_events.candidate_kind(F.col("head")))
     return {
-        "second": timestamps.event_second(line, F.col("stamp"), in_json, set(formats.forms)),
         "parts": parts,
         "candidate": candidate,
     }
@@ -205,7 +228,7 @@ def _parts(formats: DayFormats) -> dict[str, Column]:
     return {
         "status": web_requests.status(parts) if formats.requests else null.cast("int"),
         "latency": web_requests.latency(parts) if formats.requests else null.cast("int"),
-        "level_head": F.when(~F.col("deferred"), F.substring("head", 1, severity.LEVEL_PREFIX)),
+        "level_head": F.when(~F.col("deferred"), severity.head_of(_level_text(formats))),
         "login": auth_events.parts(F.col("head"), F.col("candidate")) if has_logins else null.cast("array<string>"),
     }
 
@@ -213,9 +236,12 @@ def _parts(formats: DayFormats) -> dict[str, Column]:
 def _key(formats: DayFormats) -> Sequence[Column | str]:
     """The columns of `KEY` and those that are summed.
 
-    A line without a time in a file whose other lines have one (a stack trace) has no level and no message.
+    A line without a time in a file whose other lines have one (a stack trace) has no level and no message, unless it
+    is an object in JSON.
     """
     has_message = F.col("second").isNotNull() | _is_of(NONE)
+    if LineKind.JSON in formats.kinds:
+        has_message |= _is(LineKind.JSON) & F.col("value").startswith("{")
     parts, null = F.col("parts"), F.lit(None)
     is_request, login = F.col("status").isNotNull(), F.col("login")
     is_login = F.coalesce(auth_events.is_confirmed(login), F.lit(False))
@@ -253,7 +279,7 @@ def _text(formats: DayFormats) -> Column:
     header = formats.each(lambda one: mask.header_before_masking(one.family)) if has_header else None
     message = F.col("value")
     if LineKind.JSON in formats.kinds:
-        in_json = F.coalesce(_first(F.col("fields"), mask.MESSAGE_KEYS), message)
+        in_json = F.coalesce(json_fields.first_text(F.col("fields"), mask.MESSAGE_KEYS), message)
         message = F.when(_is(LineKind.JSON), in_json).otherwise(message)
     text = numbered(message, header)
     if any(one.varies for one in others):
@@ -269,29 +295,36 @@ def _without_digits(line: Column, formats: DayFormats) -> Column:
     return F.when(F.col("format").isin(uneven), numbered(line, None)).otherwise(hidden) if uneven else hidden
 
 
+def _level_text(formats: DayFormats) -> Column:
+    """The text that has the level of a line where no field of an object has it."""
+    line = F.col("head")
+    if LineKind.JSON not in formats.kinds:
+        return line
+    torn = F.when(F.get_json_object("value", "$").isNull(), line)
+    in_json = F.coalesce(json_fields.first(F.col("fields"), TEXT_PATHS), torn, F.lit(""))
+    return F.when(_is(LineKind.JSON) & line.startswith("{"), in_json).otherwise(line)
+
+
 def _level(formats: DayFormats, has_message: Column) -> Column:
     """The level; null of a deferred line."""
     level = F.lit("none")
-    texts = [one for one in formats.known if one.kind in {LineKind.PLAIN, LineKind.SYSLOG} and not is_deferred(one)]
+    texts = [one for one in formats.known if one.kind is not LineKind.ACCESS and not is_deferred(one)]
     if texts:
         level = _level_of_text(F.col("level_head"), formats, texts)
     if LineKind.JSON in formats.kinds:
-        named = severity.of_name(_first(F.col("fields"), LEVEL_KEYS))
-        in_json = F.coalesce(named, severity.of_status(F.col("status")), F.lit("none"))
-        level = F.when(_is(LineKind.JSON), in_json).otherwise(level)
+        of_text, fields = F.when(level != "none", level), F.col("fields")
+        named = (severity.of_fields(fields), severity.of_status(F.col("status")), of_text, severity.of_serilog(fields))
+        level = F.when(_is(LineKind.JSON), F.coalesce(*named, F.lit("none"))).otherwise(level)
     if LineKind.ACCESS in formats.kinds:
         by_status = F.coalesce(severity.of_status(F.col("status")), F.lit("none"))
         level = F.when(_is(LineKind.ACCESS), by_status).otherwise(level)
     return F.when(~F.col("deferred"), F.when(has_message, level).otherwise("none"))
 
 
-def _level_of_text(head: Column, formats: DayFormats, of: Iterable[LogFormat]) -> Column:
+def _level_of_text(head: Column, formats: DayFormats, of: Iterable[LogFormat], rules: Iterable[Rule] = RULES) -> Column:
     """The level of lines that begin with `head` and have one of the formats `of`."""
     has_pattern = any(one.level for one in of)
-    has_letter = any(one.family in severity.LETTERED_FAMILIES for one in of)
-    pattern = formats.each(lambda one: one.level) if has_pattern else None
-    family = formats.each(lambda one: one.family) if has_letter else None
-    return severity.of_line(head, pattern, family)
+    return severity.of_line(head, formats.each(lambda one: one.level) if has_pattern else None, rules)
 
 
 def classify_groups(groups: DataFrame, formats: DayFormats) -> DataFrame:
@@ -306,8 +339,8 @@ def classify_groups(groups: DataFrame, formats: DayFormats) -> DataFrame:
     rest = F.when(is_deferred_group, numbered(F.substr("text", F.length(pri) + 1), None))
     text = F.concat(numbered(pri, None), F.col("rest"))  # PRI is masked after it gave the level
     unended = F.when(is_deferred_group, headless(text, header)).otherwise(F.col("text"))
-    head = F.substring(F.concat(pri, F.col("rest")), 1, severity.LEVEL_PREFIX)
-    of_text = _level_of_text(F.col("level_head"), formats, deferred.values())
+    head = severity.head_of(F.concat(pri, F.col("rest")))
+    of_text = _level_of_text(F.col("level_head"), formats, deferred.values(), severity.RULES_WITHOUT_NUMBERS)
     level = F.when(F.col("text").isNull(), "none").otherwise(of_text)
     message, found = F.rtrim("message", F.lit("\r")), F.col("message").isNotNull()
     return (
@@ -320,10 +353,6 @@ def classify_groups(groups: DataFrame, formats: DayFormats) -> DataFrame:
             F.when(found, F.xxhash64(message)).otherwise(F.lit(0)).cast("bigint").alias("fingerprint"),
         )
     )
-
-
-def _first(fields: Column, keys: Iterable[str]) -> Column:
-    return F.coalesce(*(fields.getField(key) for key in keys))
 
 
 # -- the mask: `headless(numbered(...))` gives the same text as `mask.masked` ------------------------------------------

@@ -112,11 +112,11 @@ class Scanner:
             for number, segment in enumerate(day.readable)
         ]
         only_spark = self.spark.conf.get(ENGINE, "auto") == "spark"
-        groups = None if only_spark else self._small_groups(day.readable, columns, formats)
+        groups = None if only_spark else self._small_groups(day, columns, formats)
         if groups is None:
             known = spark_io.frame(self.spark, columns, line_scan.SEGMENT_SCHEMA)
             rows = line_scan.with_segment(spark_io.read_rows(self.spark, self.archive, day.readable), known)
-            frame = line_scan.group_lines(rows, LineColumns.of(formats))
+            frame = line_scan.group_lines(rows, LineColumns.of(formats, day.as_date))
             spark_io.write(frame, scratch / "groups")
             groups = None if only_spark else arrow.read_groups(scratch / "groups")
         if groups is not None:
@@ -127,14 +127,14 @@ class Scanner:
         return SparkSegmentGroups(spark_io.read(self.spark, [scratch / "classified"], frame.schema), staging)
 
     def _small_groups(
-        self, segments: Sequence[Segment], columns: Sequence[driver_lines.SegmentColumns], formats: DayFormats
+        self, day: Day, columns: Sequence[driver_lines.SegmentColumns], formats: DayFormats
     ) -> pa.Table | None:
         """The groups of a small day, whose lines the driver reads; None if Spark has to read them."""
-        lines = driver_lines.read_lines(self.archive, list(zip(segments, columns, strict=True)))
+        lines = driver_lines.read_lines(self.archive, list(zip(day.readable, columns, strict=True)))
         if lines is None or lines.num_rows > arrow.max_groups():
             return None
         with ThreadPoolExecutor(1) as other:  # in Java each of them uses one core
-            of_lines = other.submit(LineColumns.of, formats)
+            of_lines = other.submit(LineColumns.of, formats, day.as_date)
             rows = self.spark.createDataFrame(lines)
             evaluated = line_scan.lines_to_group(rows, of_lines.result())
         return driver_lines.group_lines(spark_io.columns_of(evaluated, repeated=arrow.REPEATED))

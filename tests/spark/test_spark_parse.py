@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 from day_archives import DATE, DAY, table_of
+from line_readers import as_reported, as_searched, differing
 from pyspark.sql import functions as F  # noqa: N812
 
-from shipper import line_times
-from shipper.layout import NANOSECONDS
-from spark_analytics.lines import log_formats, severity, timestamps
+from shipper import line_formats
 
 LOGHUB = Path(__file__).resolve().parents[3] / "shared" / "data" / "loghub"
 
@@ -79,7 +78,7 @@ LEVELLED = (
     ("03-17 16:13:38.811  1702  2395 V PhoneStatusBar: x", "trace"),
     ("W1120 10:00:00.123456    1234 file.go:12] x", "warn"),
     ("Nov 20 06:55:46 combo logrotate: ALERT exited abnormally with [1]", "none"),
-    ("Nov 20 06:55:46 combo sshd: error: authentication failure", "none"),
+    ("Nov 20 06:55:46 combo sshd: error: authentication failure", "error"),
     ("MYERROR and ERRORS are words of their own", "none"),
     ("x" * 130 + " ERROR too far", "none"),
     ("", "none"),
@@ -88,24 +87,12 @@ LEVELLED = (
 
 @pytest.fixture(scope="module")
 def parsed(spark):
-    lines = {line for line, _ in STAMPED + LEVELLED}
-    line = F.col("value")
-    written = {text: log_formats.detect([text] * 2) for text in lines}
-    written |= {text: log_formats.detect([other] * 2) for text, other, _ in PRECEDED}
-    told = [(text, one.level, *timestamps.stamp_columns(one.family)) for text, one in written.items()]
-    columns = (
-        "value STRING, placed STRING, family STRING, stamp_form INT, stamp_pattern STRING, stamp_shape STRING,"
-        " stamp_characters INT"
-    )
-    forms = {row[3] for row in told}
-    table = spark.createDataFrame(told, columns).withColumn("stamp", timestamps.stamp_text(line, forms))
-    in_json = F.coalesce(*(F.get_json_object(line, f"$.{key}") for key in ("ts", "timestamp", "time")))
-    second = timestamps.event_second(line, F.col("stamp"), in_json, forms)
-    hour = F.date_format(timestamps.resolve_year(second, DAY), "yyyy-MM-dd'T'HH")
-    rows = table.select(
-        "value", hour, severity.of_line(F.substring(line, 1, severity.LEVEL_PREFIX), F.col("placed"), F.col("family"))
-    ).collect()
-    return {row[0]: tuple(row[1:]) for row in rows}
+    pairs = [(line, line) for line, _ in STAMPED + LEVELLED] + [(line, other) for line, other, _ in PRECEDED]
+    found = as_reported(spark, pairs)
+    return {
+        line: (None if second is None else f"{dt.datetime.fromtimestamp(second, dt.UTC):%Y-%m-%dT%H}", level)
+        for (line, _), (second, level) in zip(pairs, found, strict=True)
+    }
 
 
 @pytest.mark.parametrize(("line", "hour"), STAMPED, ids=lambda value: str(value)[:40])
@@ -123,7 +110,7 @@ def test_a_time_at_the_start_of_other_lines_may_follow_a_few_characters(parsed, 
 def drawn_lines() -> list[tuple[str, str]]:
     """Lines of every family at drawn times, valid or not, and the line that decides the format of their file."""
     drawn = random.Random(11)
-    months, lines = line_times.MONTHS, []
+    months, lines = line_formats.MONTHS, []
     for _ in range(60):
         year, month, day = drawn.choice((1969, 1999, 2024, 2026, 2027)), drawn.randint(1, 12), drawn.randint(1, 31)
         hour, minute, second = drawn.choice((0, 7, 23, 24)), drawn.randint(0, 59), drawn.choice((0, 31, 59, 60))
@@ -161,23 +148,10 @@ CLF = '1.2.3.4 - - [01/Jan/2026:00:00:00 +0000] "GET / HTTP/1.1" 200 5'
 def test_a_search_reads_the_times_of_lines_as_the_report_does(spark):
     pairs = drawn_lines() + [(line, line) for line, _ in STAMPED] + [(line, other) for line, other, _ in PRECEDED]
     pairs += [(line, "mixed") for line, _ in STAMPED]
-    families = {other: line_times.detect_family([other] * 2) for _, other in pairs} | {"mixed": line_times.ANY}
-    told = [(number, line, *timestamps.stamp_columns(families[other])) for number, (line, other) in enumerate(pairs)]
-    columns = "number INT, value STRING, family STRING, stamp_form INT, stamp_pattern STRING, stamp_shape STRING,"
-    line, forms = F.col("value"), {row[3] for row in told}
-    table = spark.createDataFrame(told, columns + " stamp_characters INT")
-    table = table.withColumn("stamp", timestamps.stamp_text(line, forms))
-    in_json = F.coalesce(*(F.get_json_object(line, f"$.{key}") for key in ("ts", "timestamp", "time")))
-    second = F.unix_seconds(timestamps.resolve_year(timestamps.event_second(line, F.col("stamp"), in_json, forms), DAY))
-    by_report = dict(table.select("number", second).collect())
-    clocks = {family: line_times.LineClock(family, DAY) for family in families.values()}
-    here = [clocks[families[other]].time_ns(line.encode()) for line, other in pairs]
-    by_search = {number: None if found is None else found // NANOSECONDS for number, found in enumerate(here)}
-    assert {
-        pairs[each]: (by_report[each], by_search[each]) for each in by_search if by_report[each] != by_search[each]
-    } == {}
-    assert sum(found is not None for found in here) > len(pairs) // 4
-    assert len({families[other] for _, other in pairs}) > 14
+    by_report = [second for second, _ in as_reported(spark, pairs, {"mixed": line_formats.ANY})]
+    by_search = as_searched(pairs, {"mixed": line_formats.ANY})
+    assert differing(pairs, by_report, by_search) == {}
+    assert sum(found is not None for found in by_search) > len(pairs) // 4
 
 
 @pytest.mark.parametrize(("line", "level"), LEVELLED, ids=lambda value: str(value)[:40])

@@ -1,4 +1,5 @@
-from shipper.line_times import NONE, detect_family
+from shipper.line_formats import NONE
+from shipper.line_times import detect_family
 
 
 def test_a_line_with_deeply_nested_json_has_no_time():
