@@ -24,7 +24,7 @@ from shipper.manifest import Gap, Segment, SourceSpan
 from spark_analytics.storage import locations
 from spark_analytics.storage.locations import Location
 
-TABLES_VERSION = 5
+TABLES_VERSION = 6
 """Increased when the same input gives other tables: then every day is reported again."""
 
 _DAY_DIRECTORY = re.compile(r"date=(\d{4}-\d\d-\d\d)")
