@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from spark_analytics.aggregate.port import WebAggregates
 from spark_analytics.archive import inventory
 from spark_analytics.archive.inventory import Day
-from spark_analytics.metrics import pattern_tables, segment_audit, sign_ins, volumes, web_requests
+from spark_analytics.metrics import events, pattern_tables, segment_audit, sign_ins, volumes, web_requests
 from spark_analytics.patterns.cluster import cluster_texts
 from spark_analytics.scan import line_examples
 from spark_analytics.scan.run import AssignedDay, scan_day
@@ -22,6 +22,9 @@ from spark_analytics.tables.store import SMALL, Tables
 
 _COMPARED = ("file_daily", "host_daily", "pattern_daily", "auth_daily", "access_top")
 """The tables whose days before are read."""
+
+MAX_WATCHED = 5000
+"""Maximum masked lines of events and of watched patterns whose log files are searched, those with most lines."""
 
 WEEKS = 4
 """Weeks before whose same weekday a day is compared with."""
@@ -167,10 +170,22 @@ class TableBuilder:
         examples = self._examples(scanned, fingerprints, wanted)
         with_examples = [row | {"example": examples.get(row["text"])} for row in fingerprints]
         self.staged.write("fingerprints", with_examples)
+        self._events(scanned, with_examples, daily)
         by_pattern = {wanted[text]: line for text, line in examples.items()}
         table = pattern_tables.registry(registry or (), lines, dict(patterns), by_pattern, self.day.as_date)
         self.staged.write("patterns", table)
         return registry or ()
+
+    def _events(self, scanned: AssignedDay, fingerprints: Sequence[Row], daily: Sequence[Row]) -> None:
+        """Stages the log files of known events and of the patterns that are findings."""
+        watched = pattern_tables.watched(daily)
+        wanted = [
+            row["fingerprint"]
+            for row in fingerprints
+            if row["pattern_id"] in watched or events.kind_of(row["text"] or "")
+        ]
+        places = scanned.groups.places_of(wanted[:MAX_WATCHED]) if wanted else []
+        self.staged.write("event_daily", pattern_tables.event_daily(places, fingerprints, watched))
 
     def _examples(self, scanned: AssignedDay, fingerprints: Sequence[Row], wanted: Mapping[str, str]) -> dict[str, str]:
         if not wanted:

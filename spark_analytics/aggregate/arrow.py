@@ -29,7 +29,7 @@ from spark_analytics.aggregate.port import (
 )
 from spark_analytics.lines import timestamps
 from spark_analytics.metrics import web_requests
-from spark_analytics.metrics.pattern_tables import FILES_SHOWN, PatternLines
+from spark_analytics.metrics.pattern_tables import FILES_SHOWN, PatternLines, PatternPlace
 from spark_analytics.metrics.segment_audit import SegmentCount
 from spark_analytics.metrics.volumes import LEVEL_BITS, LEVEL_MASK, LINES_BITS, SUMMED, FileSums, LogFile
 from spark_analytics.patterns.cluster import MAX_DISTINCT, REST
@@ -201,6 +201,16 @@ class ArrowFileGroups:
             for key, of_file in files.items()
         ]
 
+    def places_of(self, fingerprints: Collection[int]) -> list[PatternPlace]:
+        """One for each of `fingerprints`, level and log file."""
+        wanted = pc.is_in(self._hours["fingerprint"], pa.array(sorted(fingerprints), pa.int64()))
+        key = ("fingerprint", "level", "log")
+        sums = _summed(self._hours.filter(wanted), key, ["lines"], port.TIMES)
+        return [
+            PatternPlace(fingerprint, _LEVELS[level], *self.logs[log], *others)
+            for fingerprint, level, log, *others in _tuples(sums)
+        ]
+
     def segments_of(self, fingerprints: Collection[int]) -> dict[int, int]:
         """For each of `fingerprints` the segment with most of its lines."""
         wanted = pc.is_in(self.groups["fingerprint"], pa.array(sorted(fingerprints), pa.int64()))
@@ -245,7 +255,10 @@ class ArrowFileGroups:
             parquet.write(path, schemas.ACCESS_HOURLY, [])
             return WebAggregates([], [], WebSums())
         sums, requests = _request_sums(groups)
-        clients, latencies, web_sums = _sketches(self.spark, requests, self.staging / "requests")
+        clients, latencies, distinct_clients = _sketches(self.spark, requests, self.staging / "requests")
+        timed = requests.filter(pc.is_valid(requests["latency"]))
+        steps = dict(_tuples(_summed(timed, ["latency"], ["lines"])))
+        web_sums = WebSums(distinct_clients, *web_requests.latencies(steps))
         columns = {name: sums[name] for name in ("status", "status_class", "requests", "bytes")}
         columns |= {name: file_column(sums["log"], self.logs, part) for part, name in enumerate(FILE)}
         columns |= {"hour": pc.multiply(sums["hour"], _MICRO), "clients_hll": clients, "latency_kll": latencies}
@@ -490,8 +503,8 @@ def _request_sums(groups: pa.Table) -> tuple[pa.Table, pa.Table]:
     return sums.append_column("status_class", pc.binary_join_element_wise(first, "xx", "")), requests
 
 
-def _sketches(spark: SparkSession, requests: pa.Table, scratch: Location) -> tuple[pa.Array, pa.Array, WebSums]:
-    """The sketches of clients and latencies by key, made by Spark in one query, and the values of all of them merged.
+def _sketches(spark: SparkSession, requests: pa.Table, scratch: Location) -> tuple[pa.Array, pa.Array, int | None]:
+    """The sketches of clients and latencies by key, made by Spark in one query, and the distinct clients of all.
 
     `requests` are groups: key, client, step of the latency, number of lines. `scratch` is a directory that both use.
     """
@@ -500,7 +513,7 @@ def _sketches(spark: SparkSession, requests: pa.Table, scratch: Location) -> tup
     try:
         sketched = web_requests.sketched(spark.read.schema(_REQUESTS).parquet(locations.for_spark(file)), "key")
         with tuning.query_of(spark, pc.sum(requests["lines"]).as_py()):  # each line is a row of the query
-            rows = sketched.unionByName(web_requests.sketch_sums(sketched), allowMissingColumns=True).collect()
+            rows = sketched.unionByName(web_requests.distinct_clients(sketched), allowMissingColumns=True).collect()
     finally:
         locations.remove(scratch)
     sums = next(row for row in rows if row["key"] is None)
@@ -508,7 +521,7 @@ def _sketches(spark: SparkSession, requests: pa.Table, scratch: Location) -> tup
     clients, latencies = (
         pa.array([row[name] for row in by_key], pa.binary()) for name in ("clients_hll", "latency_kll")
     )
-    return clients, latencies, WebSums(sums["clients"], sums["p50"], sums["p95"], sums["p99"])
+    return clients, latencies, sums["clients"]
 
 
 def _web_keys(groups: pa.Table) -> list[tuple[str, str, int]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from spark_analytics.metrics import sign_ins, web_requests
-from spark_analytics.metrics.pattern_tables import PatternLines
+from spark_analytics.metrics.pattern_tables import PatternLines, PatternPlace
 from spark_analytics.metrics.segment_audit import SegmentCount
 from spark_analytics.metrics.volumes import FileSums
 from spark_analytics.tables.day_tables import ROW_KINDS, AuthCount, Row, RowKey, WebHourCount, WebSums
@@ -145,6 +145,9 @@ class FileGroups(Protocol):
 
         Continuation lines have no pattern.
         """
+
+    def places_of(self, fingerprints: Collection[int]) -> list[PatternPlace]:
+        """One for each of `fingerprints`, level and log file, in any order."""
 
     def segments_of(self, fingerprints: Collection[int]) -> dict[int, int]:
         """For each of `fingerprints` the segment with most of its lines, the first of several."""

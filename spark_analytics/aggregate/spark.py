@@ -16,7 +16,7 @@ from spark_analytics.aggregate import port
 from spark_analytics.aggregate.port import AUTH_KINDS, ERROR_LEVELS, REQUEST_KINDS, Assignment, LinePlace, WebAggregates
 from spark_analytics.lines import severity, timestamps
 from spark_analytics.metrics import web_requests
-from spark_analytics.metrics.pattern_tables import FILES_SHOWN, PatternLines
+from spark_analytics.metrics.pattern_tables import FILES_SHOWN, PatternLines, PatternPlace
 from spark_analytics.metrics.segment_audit import SegmentCount
 from spark_analytics.metrics.volumes import LEVEL_BITS, LINES_BITS, SUMMED, FileSums
 from spark_analytics.patterns.cluster import MAX_DISTINCT, REST
@@ -121,6 +121,13 @@ class SparkFileGroups:
         )
         return [PatternLines(*row) for row in of_pattern.collect()]
 
+    def places_of(self, fingerprints: Collection[int]) -> list[PatternPlace]:
+        """One for each of `fingerprints`, level and log file."""
+        wanted = self._staged("hourly").where(F.col("fingerprint").isin(list(fingerprints)))
+        sums = _summed(wanted, ("fingerprint", "level", *FILE), ("lines",), port.TIMES)
+        times = {name: F.unix_seconds(name) for name, _ in port.TIMES}
+        return [PatternPlace(*row) for row in sums.withColumns(times).collect()]
+
     def segments_of(self, fingerprints: Collection[int]) -> dict[int, int]:
         """For each of `fingerprints` the segment with most of its lines."""
         wanted = F.col("text").isNotNull() & F.col("fingerprint").isin(list(fingerprints))
@@ -169,10 +176,12 @@ class SparkFileGroups:
         spark_io.stage(_access_hourly(requests), self.staging, "access_hourly", (*FILE, "hour", "status"))
         staged = self._staged("access_hourly")
         hours = _summed(staged, ("hour", "status_class"), ("requests", "bytes"))
+        timed = requests.where(F.col("latency").isNotNull())
+        steps = [tuple(row) for row in _summed(timed, ("latency",), ("lines",)).collect()]
         return WebAggregates(
             [tuple(row) for row in _web_keys(requests).collect()],
             port.web_hours(hours.withColumn("hour", F.unix_seconds("hour")).collect()),
-            WebSums(*web_requests.sketch_sums(staged).collect()[0]),
+            WebSums(web_requests.distinct_clients(staged).collect()[0][0], *web_requests.latencies(dict(steps))),
         )
 
     def _staged(self, name: str) -> DataFrame:

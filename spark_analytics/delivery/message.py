@@ -3,13 +3,16 @@
 import hashlib
 import html
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
-from spark_analytics.report.model import Facts, State
+from spark_analytics.report.model import Facts, Finding, State
 from spark_analytics.report.number_format import clean, size
 
 MAX_FINDINGS = 30
+MAX_SENTENCE = 400
+"""Maximum characters of a sentence."""
 _NO_ATTENTION = {State.OPEN, State.COMPLETE}
 
 
@@ -51,8 +54,8 @@ def made(facts: Facts, *, base: str | None, page: bytes | None) -> Message:
         date=facts.date,
         state=facts.verdict.state.value,
         word=facts.verdict.word,
-        headline=_sentence(". ".join(verdicts) or facts.verdict.headline, (), with_lines=with_lines),
-        findings=tuple((f.kind, f.state.value, _sentence(f.text, f.names, with_lines=with_lines)) for f in shown),
+        headline=clean(". ".join(verdicts) or facts.verdict.headline, MAX_SENTENCE),
+        findings=tuple((f.kind, f.state.value, _sentence(f, with_lines=with_lines)) for f in shown),
         more=len(found) - len(shown),
         totals=(
             ("Lines", f"{whole.lines:,}"),
@@ -68,12 +71,9 @@ def made(facts: Facts, *, base: str | None, page: bytes | None) -> Message:
     )
 
 
-def _sentence(text: str, names: tuple[str, ...], *, with_lines: bool) -> str:
-    """The sentence of a finding. What it quotes of log lines is cut off at the quotation mark."""
-    if not with_lines:
-        text = text.partition("\N{LEFT DOUBLE QUOTATION MARK}")[0].rstrip(": ")
-    named = f" ({', '.join(names)})" if with_lines and names and names[0] not in text else ""
-    return clean(text + named, 400)
+def _sentence(finding: Finding, *, with_lines: bool) -> str:
+    """The sentence of a finding; without `with_lines` the one that has no text of log lines."""
+    return clean(finding.text if with_lines else finding.plain or finding.text, MAX_SENTENCE)
 
 
 def as_text(message: Message) -> str:
@@ -120,15 +120,22 @@ def as_json(message: Message, identifier: str) -> dict[str, Any]:
 
 
 def as_slack(message: Message) -> dict[str, Any]:
-    """For an incoming webhook of Slack, which needs three characters escaped."""
-    return {"text": html.escape(as_text(message), quote=False)}
+    """For an incoming webhook of Slack, which needs three characters escaped: plain text, and no previews of links."""
+    plain = {"mrkdwn": False, "unfurl_links": False, "unfurl_media": False}
+    return {"text": html.escape(as_text(message), quote=False), **plain}
 
 
 def as_teams(message: Message) -> dict[str, Any]:
     """For a workflow of Teams: an adaptive card."""
-    texts = [message.headline, *(text for _, _, text in message.findings)]
+    texts = [_without_markdown(text) for text in (message.headline, *(text for _, _, text in message.findings))]
     body: list[dict[str, Any]] = [
-        {"type": "TextBlock", "size": "Large", "weight": "Bolder", "text": message.subject, "wrap": True},
+        {
+            "type": "TextBlock",
+            "size": "Large",
+            "weight": "Bolder",
+            "text": _without_markdown(message.subject),
+            "wrap": True,
+        },
         *({"type": "TextBlock", "text": text, "wrap": True} for text in texts),
         {"type": "FactSet", "facts": [{"title": name, "value": value} for name, value in message.totals]},
     ]
@@ -138,3 +145,12 @@ def as_teams(message: Message) -> dict[str, Any]:
         card["actions"] = [{"type": "Action.OpenUrl", "title": "Open the report", "url": message.link}]
     attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "content": card}
     return {"type": "message", "attachments": [attachment]}
+
+
+_MARKDOWN = re.compile(r"[\\`*_\[\]]")
+_LINK = re.compile(r"(?i)\b(https?|ftp|mailto|www)([:.])")
+
+
+def _without_markdown(text: str) -> str:
+    """`text` so that a reader of Markdown shows it as it is: host and file names come from other machines."""
+    return _LINK.sub("\\g<1>\N{ZERO WIDTH NON-JOINER}\\g<2>", _MARKDOWN.sub(r"\\\g<0>", text))

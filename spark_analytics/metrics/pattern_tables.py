@@ -1,12 +1,12 @@
-"""The tables of patterns: `fingerprints`, `patterns` and `pattern_daily`. Pure."""
+"""The tables of patterns: `fingerprints`, `patterns`, `pattern_daily` and `event_daily`. Pure."""
 
 import datetime as dt
 import math
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from spark_analytics.metrics import statistics
+from spark_analytics.metrics import events, statistics
 from spark_analytics.metrics.statistics import grouped
 from spark_analytics.patterns.cluster import REST
 from spark_analytics.tables.day_tables import Row
@@ -31,6 +31,19 @@ class PatternLines(NamedTuple):
     hosts: int
     files: int
     most: Sequence[str]
+
+
+class PatternPlace(NamedTuple):
+    """The lines of one masked line at one level in one log file today. Times are in seconds since 1970."""
+
+    fingerprint: int
+    level: str
+    partition: int
+    host: str
+    file: str
+    lines: int
+    first_ts: int | None
+    last_ts: int | None
 
 
 def fingerprints(found: Sequence[tuple[int, str, int]], assigned: Iterable[tuple[str, str]]) -> list[Row]:
@@ -91,3 +104,59 @@ def registry(
             "example": old.get("example") or examples.get(pattern_id),
         }
     return [made[pattern_id] for pattern_id in sorted(made)]
+
+
+MAX_PLACES = 50
+"""Maximum rows of table `event_daily` for one event or pattern: the log files with most of its lines."""
+
+WATCHED_LEVELS = frozenset({"fatal", "error", "warn"})
+"""Levels of new, returned and surging patterns whose log files are named."""
+
+
+def watched(daily_rows: Sequence[Row], back: Collection[str] = ()) -> set[str]:
+    """The ids of the patterns of table `pattern_daily` that are findings; `back` are those that returned."""
+    return {
+        row["pattern_id"]
+        for row in daily_rows
+        if row["level"] in WATCHED_LEVELS and (row["is_new"] or (row["surge"] or 0) >= 1 or row["pattern_id"] in back)
+    }
+
+
+def event_daily(places: Iterable[PatternPlace], found: Sequence[Row], watched_ids: Collection[str]) -> list[Row]:
+    """Table `event_daily`: the log files of known events and of watched patterns, most lines first.
+
+    `found` is table `fingerprints`. A line of a known event has a row of its kind, and one of its pattern if that is
+    watched. Events of one kind with different subjects, such as devices, have different rows.
+    """
+    texts = {row["fingerprint"]: row for row in found}
+    sums: dict[tuple[Any, ...], list[PatternPlace]] = {}
+    for place in places:
+        row = texts[place.fingerprint]
+        example = row["example"] or ""
+        if kind := events.kind_of(row["text"] or "", example):
+            subject = events.subject_of(kind, example) or events.subject_of(kind, row["text"])
+            sums.setdefault((kind, "", subject, *place[1:5]), []).append(place)
+        if row["pattern_id"] in watched_ids:
+            sums.setdefault(("", row["pattern_id"], "", *place[1:5]), []).append(place)
+    made = [_event(key, group, texts) for key, group in sums.items()]
+    made.sort(key=lambda row: (row["kind"], row["pattern_id"], -row["lines"], row["host"], row["file"], row["subject"]))
+    of_each = grouped(made, lambda row: (row["kind"], row["pattern_id"]))
+    return [row for group in of_each.values() for row in group[:MAX_PLACES]]
+
+
+def _event(key: tuple[Any, ...], group: Sequence[PatternPlace], texts: Mapping[int, Row]) -> Row:
+    names = ("kind", "pattern_id", "subject", "level", "partition", "host", "file")
+    most = texts[max(group, key=lambda place: (place.lines, place.fingerprint)).fingerprint]
+    times = [
+        [time for time in column if time is not None] for column in zip(*(place[6:8] for place in group), strict=True)
+    ]
+    return dict(zip(names, key, strict=True)) | {
+        "lines": sum(place.lines for place in group),
+        "first_ts": _instant(min(times[0], default=None)),
+        "last_ts": _instant(max(times[1], default=None)),
+        "example": most["example"] or most["text"],
+    }
+
+
+def _instant(second: int | None) -> dt.datetime | None:
+    return None if second is None else dt.datetime.fromtimestamp(second, dt.UTC)

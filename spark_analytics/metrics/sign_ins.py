@@ -19,6 +19,9 @@ PASSWORD_METHODS = ("password", "keyboard-interactive")
 
 FAILED, ODD_NAME, ACCEPTED, FAILED_KEY = "failed_password", "odd_name", "accepted", "failed_publickey"
 
+FAILED_PASSWORDS = frozenset({FAILED, ODD_NAME})
+"""Kinds of failed passwords. Their number is that of attempts: a line may stand for several."""
+
 
 def is_password(method: str | None) -> bool:
     """Whether a sign-in by `method` used a password."""

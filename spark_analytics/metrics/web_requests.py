@@ -4,9 +4,11 @@ Supported are common and combined log format, optionally followed by the latency
 integer microseconds), and JSON with the usual keys.
 """
 
+import bisect
+import itertools
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -37,8 +39,8 @@ SLOW_MS = 1000
 MIN_MS, MAX_MS = 0.01, 1e9
 """Range of the latency of a request: up to eleven days."""
 
-STEPS = 20
-"""Latencies are rounded to steps of 1/20 on the natural logarithm: 2.5 % exact, some hundred different ones a day."""
+STEPS = 100
+"""Latencies are rounded to steps of 1/100 on the natural logarithm: 0.5 % exact, some hundred different ones a day."""
 
 SLOW_STEP = math.ceil(math.log(SLOW_MS) * STEPS)
 """The first step of a latency of at least `SLOW_MS`."""
@@ -157,15 +159,19 @@ def sketched(requests: DataFrame, *key: str, sums: Sequence[Column] = ()) -> Dat
     )
 
 
-def sketch_sums(table: DataFrame) -> DataFrame:
-    """One row: distinct clients, and the 50th, 95th and 99th percentile of the latency in milliseconds."""
-    merged = table.agg(
-        F.hll_sketch_estimate(F.hll_union_agg("clients_hll")).alias("clients"),
-        F.kll_merge_agg_double("latency_kll").alias("latency"),
-    )
-    timed = F.kll_sketch_get_n_double("latency") > 0  # Spark refuses the quantiles of an empty sketch
-    quantiles = (
-        F.when(timed, F.kll_sketch_get_quantile_double("latency", F.lit(share))).alias(name)
-        for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
-    )
-    return merged.select("clients", *quantiles)
+def distinct_clients(table: DataFrame) -> DataFrame:
+    """One row: the distinct clients of all sketches, about."""
+    return table.agg(F.hll_sketch_estimate(F.hll_union_agg("clients_hll")).alias("clients"))
+
+
+QUANTILES = (0.5, 0.95, 0.99)
+
+
+def latencies(lines_by_step: Mapping[int, int]) -> tuple[float | None, ...]:
+    """The latency in milliseconds at each of `QUANTILES` (nearest rank), as exact as a step; None without a latency."""
+    whole = sum(lines_by_step.values())
+    if not whole:
+        return (None,) * len(QUANTILES)
+    steps = sorted(lines_by_step)
+    ends = list(itertools.accumulate(lines_by_step[step] for step in steps))
+    return tuple(math.exp(steps[bisect.bisect_left(ends, math.ceil(share * whole))] / STEPS) for share in QUANTILES)

@@ -32,7 +32,7 @@ def facts(evidence: Evidence, top: int = 20) -> Facts:
         volume=content.volume(evidence, whole),
         run=evidence.run,
     )
-    return dataclasses.replace(made, verdict=judge.verdict(evidence.account, made))
+    return dataclasses.replace(made, verdict=judge.verdict(evidence, made))
 
 
 def history(evidence: Evidence) -> History:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from spark_analytics.metrics import events
 from spark_analytics.metrics.statistics import gini, median, ratio, robust_z
 from spark_analytics.report.content import rate_of
 from spark_analytics.report.inputs import Evidence, HostAudit, HostSeries, PasswordSignIn, Trouble
@@ -147,6 +148,11 @@ def reasons(facts: Facts) -> Mapping[str, list[str]]:
     for sign_in in facts.auth.after_failures:
         text = f"password accepted for {clean(sign_in.user, 80)} after {count(sign_in.failed, 'failure')}"
         found[sign_in.host].append(text)
+    for event in facts.patterns.events:
+        for place in event.places:
+            found[place.host].append(
+                f"{events.named(event.kind, clean(place.subject, 60))}, {count(place.lines, 'line')}"
+            )
     for rate in facts.errors.risen:
         found[rate.host].append(f"error rate above all days before in {clean(rate.file, 120)}")
     for new in facts.hosts.new:

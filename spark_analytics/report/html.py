@@ -16,15 +16,15 @@ import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
 from markupsafe import Markup
 
-from spark_analytics.metrics import statistics
-from spark_analytics.report import events, number_format, svg_charts
+from spark_analytics.metrics import events, statistics
+from spark_analytics.report import number_format, svg_charts
 from spark_analytics.report.hosts import HostPage
-from spark_analytics.report.model import Facts, State
+from spark_analytics.report.model import Facts, Severity, State
 from spark_analytics.report.number_format import MAX_TEXT, change, clean, visible
 from spark_analytics.tables.day_tables import ROW_EXAMPLES, RowKey
 
@@ -112,7 +112,8 @@ def _judgements(facts: Facts) -> list[dict[str, Any]]:
         {
             "question": question,
             "judgement": judgement,
-            "mark": MARKS[judgement.state],
+            "mark": MARKS[judgement.state] if judgement.severity is not Severity.ACT else "!",
+            "style": judgement.severity.value if judgement.state is State.ATTENTION else judgement.state.value,
             "findings": [finding for finding in found if finding.of_archive == of_archive],
         }
         for question, judgement, of_archive in (("Complete?", complete, True), ("Worth checking?", attention, False))
@@ -146,26 +147,40 @@ def _example_lines(facts: Facts, characters: int, most: int) -> Callable[..., li
 
 def host_page(host: HostPage, links: Links, facts: Facts) -> str:
     """The page of one host of the day `facts`."""
-    heat = _heat([(host.day.host, host.day.lines, host.hours)]) if host.hours else []
+    heat = _heat([(host.day.host, host.day.lines, host.hours)] if host.hours else [])
     lines = _example_lines(facts, LINE_CHARACTERS, ROW_EXAMPLES)
     return page("host.html", f=facts, p=host, links=links, heat_rows=heat, example_lines=lines)
 
 
-def _heat(rows: Sequence[tuple[str, int, Sequence[int]]]) -> list[tuple[str, int, Markup]]:
+class HeatMap(NamedTuple):
+    """Rows of (name, lines, cells), and the legend of the cells: (shade, text)."""
+
+    rows: list[tuple[str, int, Markup]]
+    legend: list[tuple[int, str]]
+
+
+def _heat(rows: Sequence[tuple[str, int, Sequence[int]]]) -> HeatMap:
     most = max((max(hours) for _, _, hours in rows), default=0)
     named = ((clean(name, 60), lines, hours) for name, lines, hours in rows)
-    return [(name, lines, svg_charts.heat_row(hours, most, name)) for name, lines, hours in named]
+    made = [(name, lines, svg_charts.heat_row(hours, most, name)) for name, lines, hours in named]
+    return HeatMap(made, svg_charts.shade_legend(most))
 
 
 def index(days: Sequence[Mapping[str, Any]], weeks: Sequence[str] = ()) -> str:
     """The list of all days, from their briefs (`json_export.brief`), newest first; `weeks` are pages in `out`."""
     marks = {state.value: mark for state, mark in MARKS.items()}
     recent = list(reversed(days))[-60:]
-    bars = svg_charts.day_bars([(day["date"], day["lines"], f"s-{day['state']}") for day in recent])
+    bars = svg_charts.day_bars([(day["date"], day["lines"], bar_class(day)) for day in recent])
     lines = {
         day["date"]: [other["lines"] for other in reversed(days[place : place + 8])] for place, day in enumerate(days)
     }
     return page("days.html", days=days, bars=bars, marks=marks, recent=recent, lines=lines, weeks=weeks)
+
+
+def bar_class(day: Mapping[str, Any]) -> str:
+    """The class of a day's bar: by its state, or by the severity of its worst finding."""
+    is_judged = day["state"] == State.ATTENTION.value and day.get("severity") in {"act", "look"}
+    return f"v-{day['severity']}" if is_judged else f"s-{day['state']}"
 
 
 @functools.cache
@@ -187,7 +202,9 @@ def page(template: str, characters: int = MAX_TEXT, **values: Any) -> str:
     environment = _environment()
     environment.filters["clean"] = lambda text, limit=characters: clean(text, min(limit, characters))
     environment.filters["visible"] = lambda text: visible(text, characters)
-    return environment.get_template(template).render(**values)
+    facts = values.get("f")
+    archive = facts.run.archive if isinstance(facts, Facts) else ""
+    return environment.get_template(template).render(**values, Search=functools.partial(Search, archive=archive))
 
 
 @functools.cache
@@ -218,13 +235,12 @@ def _environment() -> jinja2.Environment:
         "count": number_format.count,
         "css": css,
         "csp": policy(css_hash, script_hash),
-        "event_names": events.NAMES,
+        "event_named": events.named,
         "hour_labels": svg_charts.hour_labels,
         "next_day": Markup(NEXT_DAY),  # noqa: S704 - a constant
         "of_template": of_template,
         "phrase": phrase,
         "script": script,
-        "Search": Search,
         "sparkline": svg_charts.sparkline,
     }
     return environment
@@ -250,11 +266,14 @@ class Search:
     query: str = ""
     host: str = ""
     file: str = ""
+    archive: str = ""  #: the directory of the archive; empty: the command names none
 
     def command(self) -> str:
         """The command, quoted for a shell."""
         since, until = self._window()
-        words = ["fshipper", "search", "--since", since, "--until", until]
+        is_local = self.archive and "://" not in self.archive and clean(self.archive, MAX_NAME) == self.archive
+        archive = ["--archive", self.archive] if is_local else []
+        words = ["fshipper", "search", *archive, "--since", since, "--until", until]
         if self.file:
             words += ["--file", _exact(self.file)]
         words += ["--", self.query, *([_exact(self.host)] if self.host else [])]

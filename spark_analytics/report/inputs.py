@@ -141,6 +141,19 @@ class HourCount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Lines of an event or a pattern on one host. Times are RFC 3339; None: no line has a time."""
+
+    host: str
+    file: str  #: the log file with most of them
+    lines: int
+    first: str | None
+    last: str | None
+    subject: str = ""  #: what an event is about, such as a device
+    example: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PatternCount:
     """Lines of one pattern at one level."""
 
@@ -155,6 +168,7 @@ class PatternCount:
     baseline_median: float | None
     surge: float | None  #: log2((today + 5) / (median of seven days + 5))
     is_new: bool
+    places: tuple[Place, ...] = ()  #: by host, most lines first; only of patterns that are findings
     last_seen: str | None = None  #: of one that is back: the day before today on which it last occurred
 
 
@@ -182,6 +196,7 @@ class KnownEvent:
     template: str  #: of the pattern with most of the lines
     example: str
     file: str
+    places: tuple[Place, ...] = ()  #: by host and subject, most lines first; empty in reports of older versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,6 +314,7 @@ class Evidence:
     weekdays: WeekdayTotals = WeekdayTotals()
     auth_kinds: tuple[AuthKind, ...] = ()
     auth_tops: tuple[AuthTop, ...] = ()
+    fatal_hosts: tuple[tuple[str, int], ...] = ()  #: hosts with fatal lines, most first
     auth_remotes: int = 0  #: distinct addresses with a failed password
     sign_in_methods: tuple[SignInMethod, ...] = ()
     password_sign_ins: tuple[PasswordSignIn, ...] = ()  #: with failures before

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from shipper.errors import Permanent
-from spark_analytics.report.model import Facts, word_of_state
+from spark_analytics.report.model import Facts, Severity, State, word_of_state
 
 VERSION = 2
 """Increased when a name is removed or changes its meaning; new names may be added. 1 had only totals."""
@@ -56,8 +56,10 @@ def brief(fields: Mapping[str, Any]) -> dict[str, Any] | None:
     return {
         "date": fields["date"],
         "state": verdict["state"],
-        "word": word_of_state(verdict["state"], (verdict.get("complete") or {}).get("word")),
+        "word": word_of_state(verdict["state"], (verdict.get("complete") or {}).get("word"), verdict.get("severity")),
+        "severity": verdict.get("severity") or Severity.NOTE.value,
         "headline": verdict["headline"],
+        "findings": [one["text"] for one in verdict["findings"] if one["state"] != State.COMPLETE.value],
         "hosts": totals["hosts"],
         "silent": fields["hosts"]["silent_count"],
         "new_patterns": fields["patterns"]["new_count"],

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from spark_analytics.archive.inventory import Day
-from spark_analytics.metrics.sign_ins import ACCEPTED, FAILED, FAILED_KEY, ODD_NAME, is_password
+from spark_analytics.metrics import events
+from spark_analytics.metrics.sign_ins import ACCEPTED, FAILED, FAILED_KEY, FAILED_PASSWORDS, is_password
 from spark_analytics.metrics.statistics import grouped, median_over_days
 from spark_analytics.patterns.cluster import REST
-from spark_analytics.report import events
 from spark_analytics.report import inputs as ev
 from spark_analytics.report.completeness import account
 from spark_analytics.report.content import BAD_LEVELS, MIN_DAYS, MIN_LINES
@@ -73,6 +73,7 @@ def evidence(given: DayTables, day: Day, run: ev.Run, wanted_days: int = 7) -> e
         auth_tops=tuple(_auth_tops([*failures, *accepted])),
         sign_in_methods=tuple(_sign_in_methods(given)),
         password_sign_ins=tuple(_password_sign_ins(accepted)),
+        fatal_hosts=tuple(_fatal_hosts(given)),
         auth_remotes=len({row["remote"] for row in failures if row["remote"]}),
         web_hours=tuple(given.web),
         web_classes=tuple(_web_classes(given, before)),
@@ -254,9 +255,10 @@ def known_events(given: DayTables) -> list[ev.KnownEvent]:
     """Lines of the kinds that operators know, by their masked text; most lines first."""
     files = {row["pattern_id"]: row["file"] or "" for row in given.rows.get("pattern_daily", ())}
     templates = {row["pattern_id"]: row["template"] for row in given.rows.get("patterns", ())}
+    places = _places(given, "kind")
     made = []
     for kind, rows in grouped(
-        given.rows.get("fingerprints", ()), lambda row: events.kind_of(row["text"] or "")
+        given.rows.get("fingerprints", ()), lambda row: events.kind_of(row["text"] or "", row["example"] or "")
     ).items():
         if kind is None:
             continue
@@ -269,13 +271,48 @@ def known_events(given: DayTables) -> list[ev.KnownEvent]:
                 template=templates.get(most["pattern_id"]) or most["text"],
                 example=most["example"] or "",  # of today; the pattern's own may be of an earlier day
                 file=files.get(most["pattern_id"], ""),
+                places=places.get(kind, ()),
             )
         )
     return sorted(made, key=lambda one: (-one.lines, one.kind))
 
 
+def _places(given: DayTables, key: str) -> dict[str, tuple[ev.Place, ...]]:
+    """The places of each event or pattern (`key` is `kind` or `pattern_id`), by host and subject, most lines first."""
+    rows = [row for row in given.rows.get("event_daily", ()) if row[key]]
+    found: dict[str, list[ev.Place]] = defaultdict(list)
+    for (name, host, subject), group in grouped(
+        rows, lambda row: (row[key], row["host"], row["subject"] or "")
+    ).items():
+        most = max(group, key=lambda row: (row["lines"], row["file"]))
+        firsts, lasts = ([row[name] for row in group if row[name]] for name in ("first_ts", "last_ts"))
+        found[name].append(
+            ev.Place(
+                host=host,
+                file=most["file"],
+                lines=sum(row["lines"] for row in group),
+                first=_instant(min(firsts, default=None)),
+                last=_instant(max(lasts, default=None)),
+                subject=subject,
+                example=most["example"] or "",
+            )
+        )
+    return {
+        name: tuple(sorted(group, key=lambda one: (-one.lines, one.host, one.subject))) for name, group in found.items()
+    }
+
+
+def _fatal_hosts(given: DayTables) -> list[tuple[str, int]]:
+    lines: Counter[str] = Counter()
+    for cell in given.hours:
+        if cell.level == "fatal":
+            lines[cell.host] += cell.lines
+    return sorted(lines.items(), key=lambda entry: (-entry[1], entry[0]))
+
+
 def _patterns(given: DayTables, back: Mapping[str, str]) -> Iterable[ev.PatternCount]:
     """The first patterns of each kind, each once, with template and example."""
+    places = _places(given, "pattern_id")
     rows = given.rows.get("pattern_daily", ())
     new = [row for row in rows if row["is_new"]]
     kinds = (
@@ -294,6 +331,7 @@ def _patterns(given: DayTables, back: Mapping[str, str]) -> Iterable[ev.PatternC
             example=text.get("example") or "",
             file=row["file"] or "",
             is_new=bool(row["is_new"]) and row["pattern_id"] not in back,
+            places=places.get(row["pattern_id"], ()),
             last_seen=back.get(row["pattern_id"]),
         )
 
@@ -319,14 +357,19 @@ def _pattern_sums(given: DayTables, back: Mapping[str, str], gone: int) -> ev.Pa
 
 # -- authentication -----------------------------------------------------------------------------------------------
 
-_REFUSED = frozenset({FAILED, ODD_NAME, FAILED_KEY})
+_REFUSED = FAILED_PASSWORDS | {FAILED_KEY}
+
+
+def _attempts(row: Row) -> int:
+    """Attempts of a row of table `auth_daily`; tables of early versions have only lines."""
+    return int(row.get("attempts") or row["n"])
 
 
 def _passwords(given: DayTables) -> tuple[list[Row], list[Row]]:
     """The rows of failed and of accepted passwords."""
     rows = given.rows.get("auth_daily", ())
     accepted = [row for row in rows if row["kind"] == ACCEPTED and is_password(row.get("method"))]
-    return [row for row in rows if row["kind"] == FAILED], accepted
+    return [row for row in rows if row["kind"] in FAILED_PASSWORDS], accepted
 
 
 def _sign_in_methods(given: DayTables) -> list[ev.SignInMethod]:
@@ -366,7 +409,8 @@ def _auth_kinds(given: DayTables, before: Sequence[str]) -> Iterable[ev.AuthKind
     times: dict[str, Counter[str]] = defaultdict(Counter)
     for date, rows in _days(given, "auth_daily", ""):
         for row in rows:
-            times[row["kind"]][date] += row["n"]
+            kind = FAILED if row["kind"] in FAILED_PASSWORDS else row["kind"]
+            times[kind][date] += _attempts(row)
     for kind, by_date in sorted(times.items()):
         yield ev.AuthKind(kind=kind, times=by_date[""], before=tuple(by_date[date] for date in before))
 
@@ -378,7 +422,7 @@ def _auth_tops(passwords: Sequence[Row]) -> Iterable[ev.AuthTop]:
             ev.AuthTop(
                 what=what,
                 key=key,
-                failed=sum(row["n"] for row in group if row["kind"] == FAILED),
+                failed=sum(_attempts(row) for row in group if row["kind"] in FAILED_PASSWORDS),
                 accepted=sum(row["n"] for row in group if row["kind"] == ACCEPTED),
                 hosts=len({row["host"] for row in group}),
             )

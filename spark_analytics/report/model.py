@@ -22,6 +22,14 @@ class State(enum.Enum):
     COMPLETE = "complete"  #: everything is there, and nothing stands out
 
 
+class Severity(enum.Enum):
+    """What a finding wants of its reader, most urgent first."""
+
+    ACT = "act"  #: something is broken, lost or broken into: act now
+    LOOK = "look"  #: unusual: look at it today
+    NOTE = "note"  #: worth knowing, nothing to do
+
+
 TROUBLES = {
     "missing": State.DAMAGED,  #: listed, not on disk
     "truncated": State.DAMAGED,  #: cut off: shorter than listed, or it ends in the middle of a frame
@@ -37,11 +45,21 @@ TROUBLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One sentence of the verdict, and the state that it causes."""
+    """One sentence of the verdict, and the state that it causes.
+
+    The sentence names who, what, when and how much; the other fields have the same as data, as far as it is known.
+    """
 
     kind: str
     state: State
     text: str
+    plain: str = ""  #: the sentence without text of log lines, such as user names; empty: `text` has none
+    severity: Severity = Severity.NOTE
+    hosts: tuple[str, ...] = ()
+    file: str = ""
+    first: str | None = None  #: RFC 3339, UTC
+    last: str | None = None
+    lines: int | None = None
     names: tuple[str, ...] = ()  #: what it is about: paths, hosts, patterns; at most NAMED of them
     section: str = ""  #: the section of the page with the details
     of_archive: bool = False  #: whether it belongs to the first of the two verdicts
@@ -54,6 +72,7 @@ class Judgement:
     state: State
     word: str
     text: str
+    severity: Severity = Severity.NOTE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,15 +84,18 @@ class Verdict:
     findings: tuple[Finding, ...]
     complete: Judgement | None = None  #: whether the archive has everything; None in reports of older versions
     attention: Judgement | None = None  #: whether something in the lines is worth checking
+    severity: Severity = Severity.NOTE  #: of the worst finding
 
     @property
     def word(self) -> str:
         """The state for people."""
-        return word_of_state(self.state.value, self.complete.word if self.complete else None)
+        return word_of_state(self.state.value, self.complete.word if self.complete else None, self.severity.value)
 
 
-def word_of_state(state: str, complete: str | None) -> str:
+def word_of_state(state: str, complete: str | None, severity: str | None) -> str:
     """The state of a day for people. `complete`: the word of the first verdict, such as complete so far."""
+    if state == State.ATTENTION.value and severity in {Severity.ACT.value, Severity.LOOK.value}:
+        return str(severity)
     return complete if state == State.OPEN.value and complete else state
 
 

@@ -142,11 +142,24 @@ def shade(lines: int, most: int) -> int:
     return max(1, SHADES + math.ceil(2 * math.log10(lines / most) - 0.5))
 
 
+def shade_legend(most: int) -> list[tuple[int, str]]:
+    """(shade, fewest lines of it) of a map whose largest cell has `most` lines: `0`, `1`, `32`, `100` ..."""
+    found: dict[int, int] = {0: 0}
+    for step in range(SHADES, 0, -1):  # the fewest lines of a shade: shade() inverted
+        fewest = max(1, math.ceil(most * 10 ** ((step - SHADES - 0.5) / 2) * (1 + 1e-12))) if most else 0
+        fewest = next((n for n in (fewest - 1, fewest, fewest + 1) if n > 0 and shade(n, most) == step), 0)
+        if fewest and step > 1:
+            found[step] = fewest
+    if most and shade(1, most) == 1:
+        found[1] = 1
+    return [(step, f"{lines:,}" + ("" if step == 0 else "+")) for step, lines in sorted(found.items())]
+
+
 def nice_ceiling(value: float) -> int:
-    """The smallest of 4, 8, 12, 20, 40, 60, 80, 100, 200 ... that is not below `value`: its quarters are round."""
+    """The smallest round number that is not below `value` and whose quarters are round: 4, 8, 12, 16, 20, 24 ..."""
     scale = 1
     while True:
-        for step in (4, 8, 12, 20, 40, 60, 80):
+        for step in (4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 60, 64, 80):
             if step * scale >= value:
                 return step * scale
         scale *= 10 if scale > 1 else 25

@@ -20,7 +20,7 @@ def as_text(facts: Facts) -> str:
     if len(findings) > most:
         findings[most - 1 :] = [f"  - and {len(findings) - most + 1} more, on the page"]
     lines = [
-        f"fshipper report for {facts.date}: {state.value}",
+        f"fshipper report for {facts.date}: {facts.verdict.word}",
         f"  {facts.verdict.headline}",
         *findings,
         "",
@@ -63,7 +63,7 @@ def in_a_line(facts: Facts) -> str:
     """A day in one line, for a run over several days."""
     whole = facts.totals
     line = (
-        f"{facts.date}  {facts.verdict.state.value:<9}  {whole.lines:>14,} lines  {size(whole.bytes):>10}"
+        f"{facts.date}  {facts.verdict.word:<9}  {whole.lines:>14,} lines  {size(whole.bytes):>10}"
         f"  {count(whole.hosts, 'host')}  {facts.verdict.headline}"
     )
     return clean(line, MAX_COLUMNS)

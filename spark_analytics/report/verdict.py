@@ -1,14 +1,19 @@
-"""The verdict on a day: its state, and every finding as a sentence."""
+"""The verdict on a day: its state, and every finding as a sentence.
+
+The sentence of a finding names who, what, when and how much. It is made here, once: page, list of days, week, terminal,
+mail and chat show the same one.
+"""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from typing import Any
 
+from spark_analytics.metrics import events
 from spark_analytics.metrics.statistics import median
-from spark_analytics.report import events
 from spark_analytics.report.completeness import kind_state
 from spark_analytics.report.content import BAD_LEVELS, MIN_RISE
-from spark_analytics.report.inputs import Account, GonePattern, PasswordSignIn, PatternCount, Trouble
-from spark_analytics.report.model import TROUBLES, Facts, Finding, Judgement, State, Verdict
+from spark_analytics.report.inputs import Account, Evidence, KnownEvent, PasswordSignIn, PatternCount, Place, Trouble
+from spark_analytics.report.model import TROUBLES, Facts, Finding, Judgement, Severity, State, Verdict
 from spark_analytics.report.number_format import clean, clock, count, listed, percent, rounded, size, times
 
 NAMED = 3
@@ -21,29 +26,52 @@ SECTIONS = {
     "silent": "hosts", "new_host": "hosts", "unusual_volume": "hosts", "skew": "volume", "error_rate": "errors",
     "new_pattern": "patterns", "surging_pattern": "patterns", "back_pattern": "patterns", "gone_pattern": "patterns",
     "event": "events", "sign_in": "sign-ins", "auth": "sign-ins", "web_errors": "web", "empty": "volume",
+    "failed_passwords": "sign-ins", "break_in": "sign-ins", "fatal": "errors",
 }  # fmt: skip
 """The section of the page with the details of each kind of finding; of others `completeness`."""
 
 
-def verdict(account: Account, facts: Facts) -> Verdict:
-    """State, findings and both judgements of the day, worst first, from the other `facts`."""
-    order = list(State)
-    archive = [*_archive(account), *_of_silent_hosts(facts)]
-    content = list(_content(facts))
-    findings = [
-        dataclasses.replace(finding, of_archive=of_archive, section=SECTIONS.get(finding.kind, "completeness"))
-        for of_archive, group in ((True, archive), (False, content))
-        for finding in group
-    ]
-    findings.sort(key=lambda finding: order.index(finding.state))
-    state = min((facts.completeness.state, *(f.state for f in findings)), key=order.index)
+SEVERITIES = {
+    "sign_in": Severity.ACT, "silent": Severity.LOOK, "empty": Severity.LOOK, "removed_host": Severity.LOOK,
+    "repair": Severity.LOOK, "auth": Severity.LOOK, "failed_passwords": Severity.LOOK, "break_in": Severity.LOOK,
+    "fatal": Severity.LOOK, "error_rate": Severity.LOOK, "web_errors": Severity.LOOK, "new_pattern": Severity.LOOK,
+    "surging_pattern": Severity.LOOK, "back_pattern": Severity.LOOK,
+}  # fmt: skip
+"""The severity of each kind of finding. Events have theirs in `events`, troubles of the archive by their state: damaged
+and lost bytes want an act, doubled ones a look. All others are notes."""
+
+_OF_STATE = {State.DAMAGED: Severity.ACT, State.GAPS: Severity.ACT, State.DOUBLED: Severity.LOOK}
+
+
+def verdict(evidence: Evidence, facts: Facts) -> Verdict:
+    """State, severity, findings and both judgements of the day, worst first, from the other `facts`."""
+    account, states, severities = evidence.account, list(State), list(Severity)
+    archive = [_judged(finding, of_archive=True) for finding in _archive(account)]
+    content = [_judged(finding, of_archive=False) for finding in _content(evidence, facts)]
+    findings = [*archive, *content]
+    findings.sort(key=lambda one: (states.index(one.state), severities.index(one.severity)))
+    state = min((facts.completeness.state, *(one.state for one in findings)), key=states.index)
     return Verdict(
         state=state,
         headline=_headline(state, account, facts, findings),
         findings=tuple(findings),
         complete=_complete(account, facts, archive),
         attention=_attention(facts, content),
+        severity=_worst(findings),
     )
+
+
+def _judged(finding: Finding, *, of_archive: bool) -> Finding:
+    kind = finding.kind
+    severity = events.severity(finding.names[0]) if kind == "event" else SEVERITIES.get(kind, Severity.NOTE.value)
+    severity = _OF_STATE.get(finding.state, Severity(severity))
+    return dataclasses.replace(
+        finding, of_archive=of_archive, section=SECTIONS.get(kind, "completeness"), severity=severity
+    )
+
+
+def _worst(findings: Sequence[Finding]) -> Severity:
+    return min((finding.severity for finding in findings), key=list(Severity).index, default=Severity.NOTE)
 
 
 def _headline(state: State, account: Account, facts: Facts, findings: Sequence[Finding]) -> str:
@@ -55,14 +83,18 @@ def _headline(state: State, account: Account, facts: Facts, findings: Sequence[F
         State.GAPS: f"{lost} to be lost",
         State.DOUBLED: f"The totals count {_doubled(account)} twice",
         State.OPEN: f"{so_far} day is not closed yet",
-        State.ATTENTION: f"Everything is there; {_worth_checking(findings)}",
+        State.ATTENTION: f"Every line that was listed was counted; {_worth_checking(findings) or _first(findings)}",
         State.COMPLETE: f"Every line that was listed was counted; {calm}",
     }[state]
 
 
+def _first(findings: Sequence[Finding]) -> str:
+    return next((finding.text for finding in findings if finding.state is State.ATTENTION), "")
+
+
 def _worth_checking(findings: Sequence[Finding]) -> str:
-    """The number of findings that need attention, as a sentence; empty without one."""
-    number = sum(finding.state is State.ATTENTION for finding in findings)
+    """The number of findings in the lines that need attention, as a sentence; empty without one."""
+    number = sum(finding.state is State.ATTENTION and not finding.of_archive for finding in findings)
     return f"{count(number, 'thing')} {'is' if number == 1 else 'are'} worth checking" if number else ""
 
 
@@ -74,7 +106,7 @@ def is_whole_so_far(account: Account) -> bool:
 
 _WORDS = {
     State.COMPLETE: "complete",
-    State.ATTENTION: "complete, hosts silent",
+    State.ATTENTION: "complete",
     State.OPEN: "open",
     State.GAPS: "data lost",
     State.DOUBLED: "counted twice",
@@ -99,13 +131,13 @@ def _complete(account: Account, facts: Facts, findings: Sequence[Finding]) -> Ju
             text += f"; {count(silent, 'host')} that usually {'writes was' if silent == 1 else 'write were'} silent"
         if any(finding.state is State.ATTENTION for finding in findings):
             state = State.ATTENTION
-            word = _WORDS[state] if silent else word
     return Judgement(state=state, word=word, text=text)
 
 
 def _attention(facts: Facts, findings: Sequence[Finding]) -> Judgement:
     if found := _worth_checking(findings):
-        return Judgement(state=State.ATTENTION, word="yes", text=found)
+        severity = _worst(findings)
+        return Judgement(state=State.ATTENTION, word=severity.value, text=found, severity=severity)
     text = "Nothing stands out by itself; there are too few days to compare with"
     if facts.history.enough:
         text = f"Nothing stands out against the {count(len(facts.history.days), 'day')} before"
@@ -116,11 +148,36 @@ def _doubled(account: Account) -> str:
     return f"{count(account.doubled_bytes, 'byte')} and {count(account.doubled_lines, 'line')}"
 
 
-def _naming(kind: str, state: State, text: str, number: int, examples: Sequence[tuple[str, str]]) -> Finding:
+def _naming(
+    kind: str, state: State, text: str, number: int, examples: Sequence[tuple[str, str]], **more: Any
+) -> Finding:
     """A finding about `number` things whose sentence ends with the first of them: (shown text, name)."""
     shown = listed([example for example, _ in examples], number)
     names = tuple(name for _, name in examples)
-    return Finding(kind=kind, state=state, text=f"{text}: {shown}" if shown else text, names=names)
+    return Finding(kind=kind, state=state, text=f"{text}: {shown}" if shown else text, names=names, **more)
+
+
+def _span(first: str | None, last: str | None) -> str:
+    """`, 15:02 to 15:40`; empty if no line has a time."""
+    if not first:
+        return ""
+    return f", {clock(first)}" + (f" to {clock(last)}" if clock(last) != clock(first) else "")
+
+
+def _where(places: Sequence[Place]) -> str:
+    """The hosts of places, those with most lines first: `web1, web2 and 3 more`."""
+    hosts = list(dict.fromkeys(place.host for place in places))
+    return listed([clean(host, 80) for host in hosts[:NAMED]], len(hosts))
+
+
+def _about(places: Sequence[Place]) -> dict[str, Any]:
+    """The fields of a finding about lines at `places`."""
+    return {
+        "hosts": tuple(dict.fromkeys(place.host for place in places)),
+        "file": places[0].file if places else "",
+        "first": min((place.first for place in places if place.first), default=None),
+        "last": max((place.last for place in places if place.last), default=None),
+    }
 
 
 # -- the archive --------------------------------------------------------------------------------------------------
@@ -187,14 +244,19 @@ def _notes(account: Account) -> Iterator[Finding]:
 # -- line content -------------------------------------------------------------------------------------------------
 
 
-def _content(facts: Facts) -> Iterator[Finding]:
+def _content(evidence: Evidence, facts: Facts) -> Iterator[Finding]:
     if not facts.totals.lines:
         yield Finding(kind="empty", state=State.ATTENTION, text="not one line was archived on this day")
     yield from _of_auth(facts)
-    yield from _of_hosts(facts)
-    yield from _of_patterns(facts)
+    yield from _of_events(facts)
+    yield from _of_silent_hosts(facts)
     yield from _of_errors(facts)
     yield from _of_web(facts)
+    if facts.history.enough:
+        yield from _of_patterns(facts)
+    else:
+        yield from _without_history(evidence, facts)
+    yield from _of_hosts(facts)
 
 
 def _of_silent_hosts(facts: Facts) -> Iterator[Finding]:
@@ -203,18 +265,63 @@ def _of_silent_hosts(facts: Facts) -> Iterator[Finding]:
             (clean(one.host, 80) + (f" (since {clock(one.last_arrival)})" if one.last_arrival else ""), one.host)
             for one in facts.hosts.silent[:NAMED]
         ]
-        yield _naming("silent", State.ATTENTION, f"{count(number, 'host')} silent", number, examples)
+        hosts = tuple(one.host for one in facts.hosts.silent)
+        yield _naming("silent", State.ATTENTION, f"{count(number, 'host')} silent", number, examples, hosts=hosts)
+
+
+MANY_FAILED_PASSWORDS = 100
+"""Failed passwords of a day without history from which on there is a finding."""
+
+
+def _without_history(evidence: Evidence, facts: Facts) -> Iterator[Finding]:
+    """What needs no day before: many failed passwords, warnings of sshd, fatal lines."""
+    times = {kind.kind: kind.times for kind in facts.auth.kinds}
+    failed = times.get("failed_password", 0)
+    if failed >= MANY_FAILED_PASSWORDS:
+        plain = f"{count(failed, 'failed password')} from {count(facts.auth.remotes, 'address')}"
+        plain += _most([(top.key, top.failed) for top in facts.auth.top_hosts], "on")
+        yield Finding(
+            kind="failed_passwords",
+            state=State.ATTENTION,
+            text=plain + _most([(top.key, top.failed) for top in facts.auth.top_remotes], "from"),
+            plain=plain,
+            hosts=tuple(top.key for top in facts.auth.top_hosts),
+            lines=failed,
+        )
+    if warned := times.get("breakin_warning", 0):
+        text = f"{count(warned, 'line')} of sshd with POSSIBLE BREAK-IN ATTEMPT"
+        yield Finding(kind="break_in", state=State.ATTENTION, text=text, lines=warned)
+    if evidence.fatal_hosts:
+        fatal = sum(lines for _, lines in evidence.fatal_hosts)
+        yield Finding(
+            kind="fatal",
+            state=State.ATTENTION,
+            text=f"{count(fatal, 'fatal line')}{_most(evidence.fatal_hosts, 'on')}",
+            hosts=tuple(host for host, _ in evidence.fatal_hosts),
+            lines=fatal,
+        )
+
+
+def _most(entries: Sequence[tuple[str, int]], word: str) -> str:
+    """`, most on web1 (349)`; `, on web1` where it is the only one."""
+    if not entries:
+        return ""
+    name, number = entries[0]
+    return f", most {word} {clean(name, 80)} ({number:,})" if len(entries) > 1 else f", {word} {clean(name, 80)}"
 
 
 def _of_hosts(facts: Facts) -> Iterator[Finding]:
     hosts, volume = facts.hosts, facts.volume
     if (number := hosts.new_count) and facts.history.enough:
         examples = [(clean(one.host, 80), one.host) for one in hosts.new[:NAMED]]
-        yield _naming("new_host", State.COMPLETE, f"{count(number, 'host')} not seen before", number, examples)
+        text = f"{count(number, 'host')} not seen before"
+        about = tuple(one.host for one in hosts.new)
+        yield _naming("new_host", State.COMPLETE, text, number, examples, hosts=about)
     if number := hosts.unusual_count:
         text = f"{count(number, 'host')} far from the usual volume"
         examples = [(f"{clean(one.host, 80)} ({times(one.factor)})", one.host) for one in hosts.unusual[:NAMED]]
-        yield _naming("unusual_volume", State.COMPLETE, text, number, examples)
+        about = tuple(one.host for one in hosts.unusual)
+        yield _naming("unusual_volume", State.COMPLETE, text, number, examples, hosts=about)
     if volume.partition_skew >= SKEWED:
         largest = max(volume.partitions, key=lambda day: day.bytes)
         text = f"partition {largest.partition} has {times(largest.skew)} its even share of the bytes"
@@ -223,59 +330,105 @@ def _of_hosts(facts: Facts) -> Iterator[Finding]:
 
 def _of_errors(facts: Facts) -> Iterator[Finding]:
     if number := facts.errors.risen_count:
+        rows = facts.errors.risen
         examples = [
             (
                 f"{clean(r.host, 80)} {clean(r.file, 80)} ({percent(r.rate)}, usually {percent(r.median_rate)})",
                 f"{r.host} {r.file}",
             )
-            for r in facts.errors.risen[:NAMED]
+            for r in rows[:NAMED]
         ]
         text = f"error rate above all days before in {count(number, 'log file')}"
-        yield _naming("error_rate", State.ATTENTION, text, number, examples)
+        about = {"hosts": tuple(dict.fromkeys(row.host for row in rows)), "file": rows[0].file}
+        yield _naming("error_rate", State.ATTENTION, text, number, examples, **about)
+
+
+def _of_events(facts: Facts) -> Iterator[Finding]:
+    """A finding for each host of a kind of event, up to `NAMED`; one for all of them on more hosts."""
+    for event in facts.patterns.events:
+        if len({place.host for place in event.places}) > NAMED or not event.places:
+            yield _on_many_hosts(event)
+            continue
+        for place in event.places:
+            who, span = clean(place.host, 80), _span(place.first, place.last)
+            number = count(place.lines, "line")
+            yield Finding(
+                kind="event",
+                state=State.ATTENTION,
+                text=f"{who}: {events.named(event.kind, clean(place.subject, 60))}, {number}{span}",
+                plain=f"{who}: {events.named(event.kind, '')}, {number}{span}",
+                names=(event.kind,),
+                lines=place.lines,
+                **_about((place,)),
+            )
+
+
+def _on_many_hosts(event: KnownEvent) -> Finding:
+    about = _about(event.places)
+    what = events.named(event.kind, "")
+    hosts = f" on {count(len(about['hosts']), 'host')} ({_where(event.places)})" if event.places else ""
+    text = f"{what}{hosts}, {count(event.lines, 'line')}{_span(about['first'], about['last'])}"
+    return Finding(kind="event", state=State.ATTENTION, text=text, names=(event.kind,), lines=event.lines, **about)
 
 
 def _of_patterns(facts: Facts) -> Iterator[Finding]:
     patterns = facts.patterns
-    for event in patterns.events:
-        example = f"“{clean(event.example or event.template, 100)}”"
-        text = f"{events.NAMES.get(event.kind, event.kind)}: {count(event.lines, 'line')}, {example}"
-        yield Finding(kind="event", state=State.ATTENTION, text=text, names=(event.kind,))
-    if not facts.history.enough:  # on the first days every pattern is new
-        return
     for word, number, rows in (
         ("new", patterns.new_bad_count, patterns.new),
         ("surging", patterns.surging_bad_count, patterns.surging),
     ):
         if number:
             bad = [row for row in rows if row.level in BAD_LEVELS]
-            example = f": “{clean(bad[0].template, 100)}”, {count(bad[0].lines, 'line')}" if bad else ""
-            yield _of_pattern(f"{word}_pattern", f"{count(number, f'{word} error or warning pattern')}{example}", bad)
+            yield _of_pattern(f"{word}_pattern", f"{count(number, f'{word} error or warning pattern')}", "", bad)
     if patterns.back:
-        one = patterns.back[0]
-        text = f"{count(patterns.back_count, 'pattern')} back: “{clean(one.template, 100)}”"
-        yield _of_pattern("back_pattern", f"{text}, last seen on {one.last_seen}", patterns.back)
+        last_seen = f", last seen on {patterns.back[0].last_seen}"
+        yield _of_pattern("back_pattern", f"{count(patterns.back_count, 'pattern')} back", last_seen, patterns.back)
     if patterns.gone:
         lost = patterns.gone[0]
-        text = f"{count(patterns.gone_count, 'pattern')} gone: “{clean(lost.template, 100)}”"
-        yield _of_pattern("gone_pattern", f"{text}, usually {rounded(lost.median_lines)} lines", patterns.gone)
+        plain = f"{count(patterns.gone_count, 'pattern')} gone, usually {rounded(lost.median_lines)} lines"
+        names = tuple(row.pattern_id for row in patterns.gone[:NAMED])
+        text = f"{plain}: “{clean(lost.template, 100)}”"
+        yield Finding(kind="gone_pattern", state=State.COMPLETE, text=text, plain=plain, names=names)
 
 
-def _of_pattern(kind: str, text: str, rows: Sequence[PatternCount | GonePattern]) -> Finding:
+def _of_pattern(kind: str, what: str, more: str, rows: Sequence[PatternCount]) -> Finding:
+    """A finding about patterns whose sentence has the first of them: where, when, how often, and its text."""
     names = tuple(row.pattern_id for row in rows[:NAMED])
-    return Finding(kind=kind, state=State.ATTENTION, text=text, names=names)
+    if not rows:
+        return Finding(kind=kind, state=State.ATTENTION, text=f"{what}{more}", names=names)
+    first, about = rows[0], _about(rows[0].places)
+    where = f"{_where(first.places)}: " if first.places else ""
+    how_much = f"{count(first.lines, 'line')}{_span(about['first'], about['last'])}"
+    plain = f"{what}; {where}{how_much}{more}"
+    about["hosts"] = tuple(dict.fromkeys(place.host for row in rows for place in row.places))
+    about["lines"] = first.lines
+    text = f"{plain}: “{clean(first.template, 100)}”"
+    return Finding(kind=kind, state=State.ATTENTION, text=text, plain=plain, names=names, **about)
 
 
 def _of_auth(facts: Facts) -> Iterator[Finding]:
     auth = facts.auth
     if number := auth.after_failures_count:
-        examples = [(sign_in_text(entry), entry.remote) for entry in auth.after_failures[:NAMED]]
+        entries = auth.after_failures
+        examples = [(sign_in_text(entry), entry.remote) for entry in entries[:NAMED]]
         text = f"{count(number, 'password')} accepted after failures"
-        yield _naming("sign_in", State.ATTENTION, text, number, examples)
+        hosts = list(dict.fromkeys(entry.host for entry in entries))
+        first = entries[0]
+        plain = f"{text} on {listed([clean(host, 80) for host in hosts[:NAMED]], len(hosts))}"
+        yield _naming(
+            "sign_in", State.ATTENTION, text, number, examples,
+            plain=f"{plain}, at {clock(first.at or first.last)} after {count(first.failed, 'failed password')}",
+            hosts=tuple(hosts), first=first.failed_first, last=first.at or first.last,
+        )  # fmt: skip
     risen = [change for change in auth.kinds if change.risen]
     if risen:
         named = [f"{row.kind.replace('_', ' ')} {row.times:,} (usually {rounded(row.median)})" for row in risen]
-        text = f"more than usual in authentication: {', '.join(named)}"
-        yield Finding(kind="auth", state=State.ATTENTION, text=text, names=tuple(row.kind for row in risen))
+        where = _most([(top.key, top.failed) for top in auth.top_hosts], "on")
+        text = f"more than usual in authentication: {', '.join(named)}{where}"
+        hosts_of = tuple(top.key for top in auth.top_hosts)
+        yield Finding(
+            kind="auth", state=State.ATTENTION, text=text, names=tuple(row.kind for row in risen), hosts=hosts_of
+        )
 
 
 def sign_in_text(entry: PasswordSignIn) -> str:

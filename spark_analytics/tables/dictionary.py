@@ -20,6 +20,7 @@ ROWS = {
     "fingerprints": "masked line",
     "patterns": "pattern, up to this day",
     "pattern_daily": "pattern and level",
+    "event_daily": "event or pattern, level, log file",
     "file_daily": "log file",
     "host_daily": "host",
     "partition_daily": "partition",
@@ -108,6 +109,13 @@ OF_TABLE = {
             "lines", "median of the lines on the days before; a day without the pattern counts as 0"
         ),
         "surge": Column("log2", "log2((lines + 5) / (median + 5)); null below 20 lines or three baseline days"),
+    },
+    "event_daily": {
+        "kind": Column("word", "kind of known event, such as `io_error`; empty: lines of a pattern that is a finding"),
+        "pattern_id": Column("id", "the pattern; empty in rows of known events"),
+        "subject": Column("text", "what the event is about, such as `sdb` or `postgresql.service`; may be empty"),
+        "lines": Column("lines", "lines, including unfinished ones; at most 50 log files for each event and pattern"),
+        "example": Column("text", "one line, or its masked text"),
     },
     "host_daily": {
         "share_of_partition": Column("share, 0 to 1", "bytes of the host / bytes of its partition"),

@@ -54,6 +54,10 @@ _COLUMNS = {
         pattern_id STRING, level STRING, lines BIGINT, hosts BIGINT, files BIGINT, file STRING, baseline_days INT,
         baseline_median DOUBLE, surge DOUBLE, is_new BOOLEAN
     """,
+    "event_daily": """
+        kind STRING, pattern_id STRING, level STRING, subject STRING, partition INT, host STRING, file STRING,
+        lines BIGINT, first_ts TIMESTAMP, last_ts TIMESTAMP, example STRING
+    """,
     "file_daily": """
         partition INT, host STRING, file STRING, lines BIGINT, bytes BIGINT, err BIGINT, warn BIGINT, late_lines BIGINT,
         no_ts_lines BIGINT, continuation_lines BIGINT, active_hours BIGINT, first_ts TIMESTAMP, last_ts TIMESTAMP,

@@ -23,6 +23,39 @@ DAYS = {
 }
 
 
+FILLS = """
+(() => {
+  const root = getComputedStyle(document.documentElement), seen = [];
+  const named = name => {
+    const probe = document.createElement("i");
+    probe.style.color = `var(--${name})`;
+    document.body.append(probe);
+    const colour = getComputedStyle(probe).color;
+    probe.remove();
+    return colour;
+  };
+  for (const shape of document.querySelectorAll("svg rect[class]"))
+    seen.push([shape.getAttribute("class"), getComputedStyle(shape).fill]);
+  const wanted = Object.fromEntries(["track","h1","h2","h3","h4","h5","h6","fatal","error","warn","notice","info","debug",
+    "trace","none","good","bad","accent"].map(name => [name, named(name)]));
+  const legends = [...document.querySelectorAll(".legend rect, .shades rect, svg.key rect")].map(
+    shape => [shape.getAttribute("class"), getComputedStyle(shape).fill]);
+  const tags = [...document.querySelectorAll(".tag")].map(tag => [tag.className, getComputedStyle(tag).backgroundColor]);
+  return JSON.stringify({ seen, wanted, legends, tags });
+})()
+"""
+COLOURS = {
+    **{f"h{shade}": f"h{shade}" for shade in range(1, 7)}, "h0": "track", "track": "track", "bar": "accent",
+    **{f"l-{level}": level for level in ("fatal", "error", "warn", "notice", "info", "debug", "trace", "none")},
+    "l-5xx": "error", "l-4xx": "warn", "l-3xx": "notice", "l-2xx": "info", "l-1xx": "debug", "l-other": "none",
+    "c-complete": "good", "c-silent": "warn", "c-gap": "error", "c-missing": "bad", "c-truncated": "bad",
+    "c-differs": "bad", "c-doubled": "error", "c-offset_gap": "error", "c-unregistered": "bad", "c-unreadable": "bad",
+    "s-complete": "good", "s-attention": "warn", "s-open": "warn", "s-gaps": "error", "s-doubled": "error",
+    "s-damaged": "bad", "v-act": "bad", "v-look": "warn",
+}  # fmt: skip
+"""The colour of each kind of shape, by its class: what docs/reference/report.md says."""
+
+
 AXE = Path(__file__).resolve().parents[2] / ".npm" / "node_modules" / "axe-core" / "axe.min.js"
 
 OPEN = "document.querySelectorAll('details').forEach(row => { row.open = true; })"
@@ -254,3 +287,24 @@ def test_the_browser_would_complain(browser, tmp_path):
 
     assert len(browser.complaints) >= 2
     browser.complaints.clear()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_cell_bar_and_badge_has_the_colour_of_its_class_and_of_the_legend(browser, tmp_path, scheme):
+    seen = set()
+    for page in published(tmp_path / "out", DAYS["usual"]()):
+        browser.open(page, width=1280, scheme=scheme)
+        found = json.loads(browser.says(FILLS))
+        wanted = found["wanted"]
+        for kind, fill in [*found["seen"], *found["legends"]]:
+            if kind != "hit":
+                assert fill == wanted[COLOURS[kind]], (page.name, kind, fill)
+                assert fill not in {"rgb(0, 0, 0)", "rgba(0, 0, 0, 0)"}, (page.name, kind)
+        shown = {kind for kind, _ in found["seen"]}
+        seen |= shown
+        legend = {kind for kind, _ in found["legends"]}
+        for group in ("h", "l-"):
+            of_group = {kind for kind in shown if kind.startswith(group) and kind not in {"hit", "hbar"}}
+            assert of_group <= legend, "each colour of a chart is in a legend"
+        assert all(colour != "rgba(0, 0, 0, 0)" for _, colour in found["tags"]), page.name
+    assert {"h0", "h1", "h6", "l-error", "c-complete"} <= seen

@@ -9,7 +9,7 @@ from nights import DATE, a_day, a_host, a_trouble, an_account
 from spark_analytics.delivery import message
 from spark_analytics.report import build, html, json_export
 from spark_analytics.report import inputs as ev
-from spark_analytics.report.model import TROUBLES, State
+from spark_analytics.report.model import TROUBLES, Severity, State
 
 
 def facts_of(*hosts, before=nights.BEFORE, account=None, **other):
@@ -194,7 +194,70 @@ def test_new_error_patterns_are_listed_for_attention_but_not_when_everything_is_
     known = facts_of(a_host("h"), patterns=(pattern,))
     assert known.verdict.findings[0].kind == "new_pattern"
     assert "disk <*> failed" in known.verdict.findings[0].text
+    placed = dataclasses.replace(pattern, places=(a_place("web7", 7),))
+    (finding,) = facts_of(a_host("h"), patterns=(placed,)).verdict.findings
+    assert finding.plain == "1 new error or warning pattern; web7: 7 lines, 15:02 to 15:40"
+    assert finding.text == f"{finding.plain}: “disk <*> failed”"
+    assert finding.hosts == ("web7",)
     assert facts_of(a_host("h", before=()), before=(), patterns=(pattern,)).verdict.findings == ()
+
+
+def a_place(host, lines=34, **other):
+    given = {"file": "/var/log/syslog", "first": f"{DATE}T15:02:10Z", "last": f"{DATE}T15:40:00Z", "subject": "sdb"}
+    return ev.Place(host=host, lines=lines, **{**given, **other})
+
+
+def an_event(kind, *places):
+    lines = sum(place.lines for place in places)
+    text = "sdb: I/O error, dev sdb, sector 0"
+    return ev.KnownEvent(kind=kind, lines=lines, patterns=1, template=text, example=text, file="/f", places=places)
+
+
+def test_an_event_names_host_subject_times_and_lines_in_the_sentence_and_as_data():
+    made = facts_of(a_host("h"), known_events=(an_event("io_error", a_place("backup1")),))
+
+    (finding,) = made.verdict.findings
+    assert finding.text == "backup1: I/O error on sdb, 34 lines, 15:02 to 15:40"
+    assert finding.plain == "backup1: I/O error, 34 lines, 15:02 to 15:40"
+    assert (finding.hosts, finding.file, finding.lines) == (("backup1",), "/var/log/syslog", 34)
+    assert (finding.first, finding.last) == (f"{DATE}T15:02:10Z", f"{DATE}T15:40:00Z")
+    assert (finding.severity, made.verdict.word) == (Severity.ACT, "act")
+
+
+def test_an_event_on_many_hosts_is_one_finding_with_the_first_of_them():
+    places = [a_place(f"web{number}", 9 - number, first=None, last=None) for number in range(5)]
+    made = facts_of(a_host("h"), known_events=(an_event("segfault", *places),))
+
+    (finding,) = made.verdict.findings
+    assert finding.text == "program crash (segfault) on 5 hosts (web0, web1, web2 and 2 more), 35 lines"
+    assert (finding.severity, made.verdict.word) == (Severity.LOOK, "look")
+
+
+def test_the_first_day_has_findings_that_need_no_history():
+    kinds = (
+        ev.AuthKind(kind="failed_password", times=1056, before=()),
+        ev.AuthKind(kind="breakin_warning", times=170, before=()),
+    )
+    tops = (
+        ev.AuthTop(what="remote", key="183.62.140.253", failed=600, accepted=0, hosts=1),
+        ev.AuthTop(what="host", key="LabSZ", failed=1056, accepted=0, hosts=1),
+    )
+    fatal = (("bgl1", 348), ("web1", 1))
+    given = {"auth_kinds": kinds, "auth_tops": tops, "auth_remotes": 24, "fatal_hosts": fatal}
+    first = facts_of(a_host("h", before=()), before=(), **given)
+
+    assert [finding.text for finding in first.verdict.findings] == [
+        "1,056 failed passwords from 24 addresses, on LabSZ, from 183.62.140.253",
+        "170 lines of sshd with POSSIBLE BREAK-IN ATTEMPT",
+        "349 fatal lines, most on bgl1 (348)",
+    ]
+    assert first.verdict.attention.text == "3 things are worth checking"
+    few = facts_of(
+        a_host("h", before=()), before=(), auth_kinds=(ev.AuthKind(kind="failed_password", times=99, before=()),)
+    )
+    assert few.verdict.findings == ()
+    later = facts_of(a_host("h"), **{**given, "auth_kinds": ()})
+    assert later.verdict.findings == (), "the days before tell whether fatal lines are usual"
 
 
 def test_web_errors_above_twice_their_share_are_reported():
@@ -377,16 +440,20 @@ def test_the_list_of_days_and_messages_call_a_sealed_day_complete_so_far():
     assert (sent.state, sent.subject) == ("open", f"fshipper report {DATE}: complete so far")
 
 
-def test_a_silent_host_belongs_to_completeness_and_a_sign_in_to_what_is_worth_checking():
+def test_a_silent_host_is_worth_checking_and_less_urgent_than_a_sign_in():
     made = facts_of(a_host("fine"), a_host("gone", 0), password_sign_ins=(a_sign_in(),))
     complete, look = both(made)
 
     assert complete.text.endswith("; 1 host that usually writes was silent")
-    assert look.text == "1 thing is worth checking"
-    assert {(f.kind, f.of_archive, f.section) for f in made.verdict.findings} == {
-        ("silent", True, "hosts"),
-        ("sign_in", False, "sign-ins"),
-    }
+    assert complete.word == "complete"
+    assert look.text == "2 things are worth checking"
+    assert [(f.kind, f.severity, f.of_archive, f.section) for f in made.verdict.findings] == [
+        ("sign_in", Severity.ACT, False, "sign-ins"),
+        ("silent", Severity.LOOK, False, "hosts"),
+    ]
+    assert (made.verdict.word, look.severity) == ("act", Severity.ACT)
+    assert made.verdict.headline.endswith(look.text)
+    assert facts_of(a_host("fine"), a_host("gone", 0)).verdict.word == "look"
 
 
 def test_the_first_day_states_once_that_there_is_nothing_to_compare_with():

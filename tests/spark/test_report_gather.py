@@ -371,10 +371,7 @@ def test_a_pattern_of_nearly_every_day_before_that_is_missing_today_is_gone():
         ("steady", 6, 50.0, WEEK[-1])
     ]
     finding = next(f for f in build.facts(made).verdict.findings if f.kind == "gone_pattern")
-    assert (
-        finding.text
-        == "1 pattern gone: \N{LEFT DOUBLE QUOTATION MARK}job done\N{RIGHT DOUBLE QUOTATION MARK}, usually 50 lines"
-    )
+    assert (finding.text, finding.severity) == ("1 pattern gone, usually 50 lines: “job done”", Severity.NOTE)
 
 
 def test_a_pattern_that_was_away_for_more_than_two_weeks_is_back_and_not_new():

@@ -24,7 +24,7 @@ from spark_analytics.report import (
 )
 from spark_analytics.report import html as page
 from spark_analytics.report.inputs import AuthTop, WebTop
-from spark_analytics.report.model import State
+from spark_analytics.report.model import Severity, State
 
 HOSTILE = "<script>alert(1)</script>\"onload='x'&{{7*7}}\x1b[31m\u202egnp.exe\x00\n=cmd|' /C calc'!A0"
 SECTIONS = (
@@ -157,11 +157,12 @@ def test_every_section_is_there_and_what_needs_action_comes_first():
 @pytest.mark.parametrize("state", list(State))
 def test_every_verdict_has_its_sign_and_colour(state):
     facts = build.facts(a_day(20))
-    judged = dataclasses.replace(facts.verdict.complete, state=state, text="so it was")
+    judged = dataclasses.replace(facts.verdict.complete, state=state, text="so it was", severity=Severity.LOOK)
     shown = dataclasses.replace(facts, verdict=dataclasses.replace(facts.verdict, state=state, complete=judged))
     made = page.rendered(shown)
 
-    assert f'class="card verdict {state.value}"' in made
+    style = judged.severity.value if state is State.ATTENTION else state.value
+    assert f'class="card verdict {style}"' in made
     assert page.MARKS[state] in made
     assert made.index("so it was") < made.index('id="completeness"')
 
@@ -202,7 +203,7 @@ def test_the_index_lists_every_day_newest_first_with_verdict_and_sparkline():
     made = page.index(days)
 
     assert made.index("2026-11-20/report.html") < made.index("2026-11-01/report.html")
-    assert made.count('class="tag attention"') == 20
+    assert made.count('class="tag look"') + made.count('class="tag act"') == 20
     assert made.count('class="spark"') == 19
     Reader().feed(made)
 
@@ -296,9 +297,10 @@ def test_rows_carry_a_search_command_and_a_link_where_browse_is_known():
     log = facts.errors.most[0]
 
     split = [shlex.split(command) for command in commands(plain)]
-    assert all(words[:6] == ["fshipper", "search", *window] for words in split)
-    assert ["--file", log.file, "--", "", log.host] in [words[6:] for words in split]
-    assert ["--", f'"{facts.auth.top_remotes[0].key}"'] in [words[6:] for words in split]
+    archive = ["--archive", facts.run.archive]
+    assert all(words[:8] == ["fshipper", "search", *archive, *window] for words in split)
+    assert ["--file", log.file, "--", "", log.host] in [words[8:] for words in split]
+    assert ["--", f'"{facts.auth.top_remotes[0].key}"'] in [words[8:] for words in split]
     assert "show the lines" not in plain
     assert linked.count('<a href="https://logs.example.net/#') == len(commands(linked))
 

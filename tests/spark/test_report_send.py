@@ -31,6 +31,7 @@ from spark_analytics.delivery import message, targets, transport
 from spark_analytics.delivery import send as sending
 from spark_analytics.delivery.send import Delivered, Event
 from spark_analytics.report import json_export
+from spark_analytics.report.model import Finding, State
 
 DATE = "2026-11-20"
 ENVIRONMENT = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
@@ -392,7 +393,10 @@ def test_a_receiver_that_knows_the_key_gets_the_message_again_after_a_kill(repor
     assert len({headers["Idempotency-Key"] for _, headers, _ in web.requests}) == 1
 
 
-@pytest.mark.parametrize(("kind", "keys"), [("slack", {"text"}), ("teams", {"type", "attachments"})])
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [("slack", {"text", "mrkdwn", "unfurl_links", "unfurl_media"}), ("teams", {"type", "attachments"})],
+)
 def test_chats_get_their_own_json(reports, kind, keys):
     web = Web()
     with web.running() as port:
@@ -493,10 +497,20 @@ def test_the_page_with_log_lines_is_attached_only_on_request(reports):
     assert PATTERN in page.get_content()
 
 
-def test_quoted_log_text_of_a_finding_is_cut_off():
-    text = "3 new error patterns: \N{LEFT DOUBLE QUOTATION MARK}password of <x> is y\N{RIGHT DOUBLE QUOTATION MARK}"
-    assert message._sentence(text, (), with_lines=False) == "3 new error patterns"
-    assert message._sentence(text, (), with_lines=True) == text
+def test_a_message_without_lines_has_the_sentence_without_text_of_log_lines():
+    given = {"kind": "new_pattern", "state": State.ATTENTION}
+    finding = Finding(text="3 new error patterns: “password of <x> is y”", plain="3 new error patterns", **given)
+    assert message._sentence(finding, with_lines=False) == "3 new error patterns"
+    assert message._sentence(finding, with_lines=True) == finding.text
+    assert message._sentence(Finding(text="2 hosts silent: a, b", **given), with_lines=False) == "2 hosts silent: a, b"
+
+
+def test_a_card_shows_names_from_other_machines_as_they_are():
+    shown = message._without_markdown("host [Reset](http://evil.example/x) *b* _i_ `c` www.evil.example")
+    assert "](" not in shown.replace("\\](", "")
+    assert "http:" not in shown
+    assert "www." not in shown
+    assert shown.count("\\") == 8
 
 
 def test_a_torn_record_damages_no_other(tmp_path):
