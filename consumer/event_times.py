@@ -55,8 +55,7 @@ def clock_of(sample: bytes, day: dt.date, zone: str) -> "LineClock":
     text = sample[:SAMPLE_BYTES].removeprefix(codecs.BOM_UTF8)
     lines = text.decode("utf-8", "replace").split("\n", most)[:most]
     whole = lines[:-1] if len(lines) > 1 and len(sample) >= SAMPLE_BYTES else lines
-    named = [zone] if zone and "zone" in line_times.LineClock.__init__.__annotations__ else []
-    return line_times.LineClock(line_times.detect_family(whole), day, *named)
+    return line_times.LineClock(line_times.detect_family(whole), day, zone or "UTC")
 
 
 class EventTimes:
