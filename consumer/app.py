@@ -110,6 +110,7 @@ class _CollectorRun:
             receipt_every=chosen.receipt_every,
             archive=self.place.archive,
             keep_sources=chosen.keep_sources,
+            host_text_bytes=chosen.host_text,
         )
 
 

@@ -127,6 +127,7 @@ class Budget(enum.StrEnum):
     LETTERS = "dead_letters"
     LETTER_BYTES = "dead_letter_bytes"
     DROPPED = "dropped_dead_letters"
+    TEXT = "text_bytes"  #: above it a message is archived as before, and counted: nothing is refused
 
 
 class Account(NamedTuple):
@@ -177,3 +178,4 @@ class PartitionOptions:
     receipt_every: float
     archive: str = ""  #: identity of the archive, which receipts carry
     keep_sources: float = 0.0  #: how long the journal keeps sources that ended; 0: without limit
+    host_text_bytes: int = 0  #: text of a host in a UTC day above which an alert fires; 0: without limit

@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import re
+import resource
 import shutil
 import socket
 import sys
@@ -26,6 +27,10 @@ EXIT_CONFIG = 78
 
 SHARE_OF_DISK = 0.85
 """The streams' part of what is free: a full disk stops a stream until the server restarts, a full stream does not."""
+MAX_CONNECTIONS = 60_000
+"""Maximum number of connections, if this process may open so many files."""
+FILES_OF_STREAMS = 512
+"""Descriptors that connections must leave: a few for each stream. Without them JetStream stops writing."""
 LOCAL_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 
 CONFIGURATION = """\
@@ -36,6 +41,9 @@ host: {host}
 port: {port}
 max_payload: 2MB
 write_deadline: "10s"
+max_pending: 8MB
+max_connections: {connections}
+ping_interval: "20s"
 jetstream {{
   store_dir: {store}
   max_memory_store: 64MB
@@ -147,6 +155,7 @@ def write_configuration(store: Path, host: str, port: int, room: int, sync: str)
         name=quoted(f"fshipper-{socket.gethostname()}"),
         host=quoted(host),
         port=port,
+        connections=max_connections(),
         store=quoted(str(store)),
         max_file=room,
         sync=quoted(sync),
@@ -158,6 +167,14 @@ def write_configuration(store: Path, host: str, port: int, room: int, sync: str)
             EXIT_CONFIG, f"{path} cannot be written: {error.strerror}", hint="choose another directory with --store"
         ) from None
     return path
+
+
+def max_connections() -> int:
+    """How many connections leave enough descriptors to the streams. The server raises its soft limit by itself."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY:
+        return MAX_CONNECTIONS
+    return min(MAX_CONNECTIONS, max(hard - FILES_OF_STREAMS, hard // 2))
 
 
 def quoted(text: str) -> str:

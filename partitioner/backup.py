@@ -78,7 +78,9 @@ class BackupDirectory:
         make_directory(home, mode=0o700)
         temporary = home / f".{DATA}.{os.getpid()}.tmp"
         try:
-            with temporary.open("wb") as stream:
+            # 0600 from the beginning, whatever the umask is: the file holds lines of all hosts.
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as stream:
                 yield SnapshotWriter(home, temporary, stream)
         finally:
             temporary.unlink(missing_ok=True)

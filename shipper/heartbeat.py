@@ -24,6 +24,8 @@ STREAM_MAX_BYTES = 32 * 1024 * 1024
 """Maximum bytes of the stream, which the server reserves: enough for 10,000 hosts that each have a backlog."""
 KEEP_NS = 30 * 86400 * 10**9
 """How long a silent host stays known."""
+DUPLICATE_WINDOW_NS = 100_000_000
+"""The server's minimum: it keeps the ids of messages so long, and a host may send ids of several kilobytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +108,7 @@ def beats_config(prefix: str, *, replicas: int = 1) -> dict[str, Any]:
         "max_msg_size": MAX_BYTES,
         "max_bytes": STREAM_MAX_BYTES,
         "max_age": KEEP_NS,
+        "duplicate_window": DUPLICATE_WINDOW_NS,
         "num_replicas": replicas,
         "allow_direct": True,
         "compression": "none",

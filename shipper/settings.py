@@ -270,6 +270,7 @@ class CollectorSettings(_Section):
     keep_bytes: Annotated[Size, Field(ge=0)] = 0  #: bytes on disk above which old days are removed; 0: never
     keep_by: Annotated[str, Field(pattern="^(hosts|days)$")] = "hosts"  #: hosts: of the largest host; days: of all
     keep_sources: Annotated[Seconds, Field(ge=0)] = 90 * 86400.0  #: how long the journal keeps ended sources
+    host_text: Annotated[Size, Field(ge=0)] = 1024**4  #: text of a host in a day and partition, then an alert; 0: off
     serve_partitions: bool = False  #: create streams on request, as `fshipper partition serve`
     lease: Annotated[Seconds, Field(ge=1, le=600)] = 5.0  #: time without renewal after which a lease ends
     listen: str = "127.0.0.1:9601"  #: address of the page, /metrics /healthz /readyz /status; empty: none

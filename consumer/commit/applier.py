@@ -55,6 +55,7 @@ class Applier:
         self._others = store.others
         self._output = options.output
         self._archive = options.archive
+        self._text_bytes = options.host_text_bytes
         self._decompressor = Decompressor()
         self._files = BatchFiles(store.journal, store.sink, store.layout, ready, options.partition)
         self._forks = ForkResolver(store.journal, self._files, self._decompressor)
@@ -68,7 +69,8 @@ class Applier:
 
         Raises OSError, sqlite3.Error: the archive has trouble.
         """
-        staged = begin_batch(self._journal, holes, keeps_up=batch[-1].pending <= MANY_PENDING)
+        keeps_up = batch[-1].pending <= MANY_PENDING
+        staged = begin_batch(self._journal, holes, keeps_up=keeps_up, text_bytes=self._text_bytes)
         plan = BatchPlan(self._journal, staged, self._compress)
         self._forks.begin_batch()
         for delivery in batch:

@@ -36,9 +36,14 @@ class HostBudgets:
     """What the hosts spend in one batch. The counts are computed at their first use, which is rare."""
 
     def __init__(
-        self, files: Mapping[str, OpenFile], holes: Iterable[tuple[str, int]], spent: Callable[[Account], int]
-    ) -> None:
-        """`holes`: host and missing bytes of each open hole. `spent`: what an account spent before this batch."""
+        self, files: Mapping[str, OpenFile], holes: Iterable[tuple[str, int]], spent: Callable[[Account], int],
+        *, text_bytes: int,
+    ) -> None:  # fmt: skip
+        """`holes`: host and missing bytes of each open hole. `spent`: what an account spent before this batch.
+
+        `text_bytes`: text that a host may archive in a day before an alert; 0: without limit.
+        """
+        self._text_bytes = text_bytes
         self._files = files
         self._holes = holes
         self._spent_before = functools.cache(spent)
@@ -48,7 +53,7 @@ class HostBudgets:
         self._holes_of: Counter[str] | None = None
         self._missing_of: Counter[str] = Counter()
         self.spent: Counter[Account] = Counter()  #: by this batch
-        self.refused: Counter[tuple[str, Budget]] = Counter()  #: messages by host and the budget that was exhausted
+        self.refused: Counter[tuple[str, Budget]] = Counter()  #: messages above a budget, by host and budget
         self.cut: Counter[str] = Counter()  #: dead letters of which only the beginning is kept, by host
 
     def admit_file(self, key: FileKey, path: str) -> bool:
@@ -106,6 +111,16 @@ class HostBudgets:
     def lose(self, date: str, host: str, octets: int) -> None:
         """Bytes of a host are recorded as lost."""
         self.spent[Account(date, host, Budget.LOST)] += octets
+
+    def add_text(self, date: str, host: str, octets: int) -> None:
+        """Text of a host is archived. Above its budget the message is counted and kept: a loss is worse than its size.
+
+        A few stored bytes can hold much text, which each reader of the archive has to unpack.
+        """
+        account = Account(date, host, Budget.TEXT)
+        self.spent[account] += octets
+        if self._text_bytes and self._spent(account) > self._text_bytes:
+            self.refused[host, Budget.TEXT] += 1
 
     def keep_letter(self, date: str, host: str, octets: int) -> tuple[bool, bool]:
         """Whether a dead letter of `octets` is kept, and whether it is kept whole."""

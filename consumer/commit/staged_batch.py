@@ -58,6 +58,7 @@ class StagedBatch:
         self.lines += lines
         self.text_bytes += octets
         self.files.add((key.host, key.file))
+        self.budgets.add_text(key.date, key.host, octets)
 
     def add_dead_letter(self, delivery: Delivery, host: str, reason: str) -> None:
         """Keep an invalid message with the reason, as far as the budget of its host allows."""
@@ -88,11 +89,13 @@ class StagedBatch:
         self.budgets.fill_hole(hole.source.host, hole.missing.length)
 
 
-def begin_batch(journal: Journal, holes: Mapping[SourceKey, Hole], *, keeps_up: bool) -> StagedBatch:
-    """A batch of which nothing is staged yet; `holes` are open before it."""
+def begin_batch(
+    journal: Journal, holes: Mapping[SourceKey, Hole], *, keeps_up: bool, text_bytes: int = 0
+) -> StagedBatch:
+    """A batch of which nothing is staged yet; `holes` are open before it. `text_bytes`: budget of a host; 0: none."""
     changes = Changes(position=journal.position)
     missing = ((source.host, hole.missing.length) for source, hole in holes.items())
-    budgets = HostBudgets(journal.files, missing, journal.spent)
+    budgets = HostBudgets(journal.files, missing, journal.spent, text_bytes=text_bytes)
     return StagedBatch(changes=changes, budgets=budgets, keeps_up=keeps_up, holes=dict(holes))
 
 

@@ -211,8 +211,11 @@ def _oldest(heads: Mapping[str, TimedDelivery]) -> tuple[str, Delivery] | None:
     return None if found is None else (found, heads[found].delivery)
 
 
-BUDGET_BYTES = 32 * 1024 * 1024
-"""Of messages that wait here, for all streams together; a stream has at least `LEAST_BYTES`."""
+BUDGET_BYTES = 6 * 1024 * 1024
+"""Of messages that wait here, for all streams together; a stream has at least `LEAST_BYTES`.
+
+It is below `max_pending` of the shipped servers: what a slow link has not carried yet waits at the server.
+"""
 LEAST_BYTES = 1024 * 1024
 MOST_FILTERS = 300
 """Subjects that a consumer is given one by one; where more hosts are meant, it gets all and we choose."""

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from partitioner.access import server_config
-from partitioner.access.permissions import Role
+from partitioner.access.permissions import AccountLimits, Role
 from partitioner.access.roster import STREAMS_ACCOUNT, AccountLayout, AuthMethod, Roster, entry
 from partitioner.access.server_config import (
     SERVER_FILE,
@@ -26,6 +26,7 @@ from partitioner.access.store import ALONE, OPERATOR_FILE, SPARES, AccessStore, 
 from shipper.durable_files import replace_file
 from shipper.errors import ConfigError, UsageError
 from shipper.subjects import checked_host, checked_prefix
+from shipper.units import format_bytes
 
 DIRECTORY = Path("/etc/nats/fshipper")
 
@@ -127,14 +128,18 @@ def list_members(*, directory: Directory = DIRECTORY, as_json: Json = False) -> 
     roster = Roster.load(directory)
     members = sorted(roster.members.values(), key=lambda member: (member.role.value, member.name))
     if as_json:
-        sys.stdout.write(json.dumps([entry(member) for member in members], indent=1) + "\n")
+        content = [
+            entry(each) | {"limits": limits._asdict() if (limits := roster.limits(each)) else None} for each in members
+        ]
+        sys.stdout.write(json.dumps(content, indent=1) + "\n")
         return
     if roster.layout is AccountLayout.FLAT:
         sys.stderr.write("warning: hosts are not isolated from each other: run fshipper hosts migrate\n")
     width = max((len(member.name) for member in members), default=0)
     for member in members:
         key = member.public_key or "its certificate"
-        sys.stdout.write(f"{member.role.value:<12} {member.name:<{width}}  since {member.added}  {key}\n")
+        used = _limits(roster.limits(member))
+        sys.stdout.write(f"{member.role.value:<12} {member.name:<{width}}  since {member.added}  {key}  {used}\n")
 
 
 @app.command()
@@ -204,6 +209,20 @@ def revoke(
     for member in gone:
         sys.stdout.write(f"revoked {member.name}\n")
     sys.stdout.write(_RELOAD)
+
+
+def _limits(limits: AccountLimits | None) -> str:
+    """What the server lets an account use, in a few words."""
+    if limits is None:
+        return "no limits"
+    parts = [f"{limits.connections} connections"]
+    if limits.subscriptions is not None:
+        parts.append(f"{limits.subscriptions} subscriptions each")
+    if limits.payload_bytes is not None:
+        parts.append(f"{format_bytes(limits.payload_bytes)} a message")
+    if limits.links:
+        parts.append(f"{limits.links} leaf links")
+    return ", ".join(parts)
 
 
 def _how_to_migrate(directory: Path, roster: Roster, added: Sequence[AddedMember], config: Path | None) -> str:

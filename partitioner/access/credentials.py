@@ -15,7 +15,14 @@ from typing import Any
 
 import nkeys
 
-from partitioner.access.permissions import ANSWER_SECONDS, ANSWERS, AccountExport, Rights, Role
+from partitioner.access.permissions import (
+    ANSWER_SECONDS,
+    ANSWERS,
+    AccountExport,
+    AccountLimits,
+    Rights,
+    Role,
+)
 from shipper.durable_files import make_directory, sync_directory
 from shipper.errors import ConfigError, UsageError
 
@@ -64,9 +71,9 @@ def read_key(path: Path) -> nkeys.KeyPair:
 NAME = "{{name()}}"
 """What the server replaces by the name in a user's token."""
 UNLIMITED = -1
-LIMITS = ("subs", "data", "payload", "imports", "exports", "conn", "leaf")
-STREAM_LIMITS = (*LIMITS, "mem_storage", "disk_storage", "streams", "consumer")
-"""Limits of an account with JetStream."""
+_NO_LIMITS = dict.fromkeys(("subs", "data", "payload", "imports", "exports", "conn", "leaf"), UNLIMITED)
+_STREAM_LIMITS = dict.fromkeys(("mem_storage", "disk_storage", "streams", "consumer"), UNLIMITED)
+"""Limits that only an account with JetStream has."""
 _HEADER = {"typ": "JWT", "alg": "ed25519-nkey"}
 
 
@@ -79,11 +86,14 @@ def operator_token(operator: nkeys.KeyPair, *, now: int, system: str) -> str:
 def account_token(
     operator: nkeys.KeyPair, account: str, name: str, scopes: Iterable[tuple[Role, str, Rights]], *,
     exports: Iterable[AccountExport] = (), imports: Iterable[tuple[str, AccountExport]] = (),
-    revoked: Mapping[str, int], now: int, limits: Iterable[str] = LIMITS,
+    revoked: Mapping[str, int], now: int, limits: AccountLimits | None,
 ) -> str:  # fmt: skip
-    """An account: which signing key (public) may sign users of which role, what passes, who is revoked."""
+    """An account: which signing key (public) may sign users of which role, what passes, who is revoked.
+
+    `limits`: None: the account of the streams, which has none.
+    """
     nats = {
-        "type": "account", "version": 2, "limits": {**dict.fromkeys(limits, UNLIMITED), "wildcards": True},
+        "type": "account", "version": 2, "limits": {**_NO_LIMITS, **_limits(limits), "wildcards": True},
         "exports": list(map(_export, exports)),
         "imports": [_import(*each) for each in imports], "signing_keys": [_scope(*each) for each in scopes],
         "revocations": dict(revoked), "default_permissions": {"pub": {}, "sub": {}},
@@ -93,7 +103,7 @@ def account_token(
 
 def system_token(operator: nkeys.KeyPair, system: str, *, now: int) -> str:
     """The system account, which a server with an operator wants to have."""
-    limits = {**dict.fromkeys(LIMITS, UNLIMITED), "wildcards": True}
+    limits = {**_NO_LIMITS, "wildcards": True}
     nats = {"type": "account", "version": 2, "limits": limits, "default_permissions": {"pub": {}, "sub": {}}}
     return _sign(operator, {"sub": system, "name": "SYS", "nats": nats}, now)
 
@@ -113,6 +123,13 @@ def issued_at(token: str) -> int:
     """When a token of ours was signed, in Unix seconds."""
     body = token.split(".")[1]
     return int(json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))["iat"])
+
+
+def _limits(limits: AccountLimits | None) -> dict[str, int]:
+    if limits is None:
+        return _STREAM_LIMITS
+    values = zip(("conn", "subs", "payload", "leaf"), limits, strict=True)
+    return {name: UNLIMITED if value is None else value for name, value in values}
 
 
 def _export(export: AccountExport) -> dict[str, Any]:

@@ -24,6 +24,19 @@ from shipper.subjects import (
     map_key,
 )
 
+
+class AccountLimits(NamedTuple):
+    """What one account may use of the server at any time, so that one key takes no memory or descriptors of others.
+
+    None: only the server's own limit.
+    """
+
+    connections: int
+    subscriptions: int | None  #: of one connection
+    payload_bytes: int | None  #: of one message, with its headers
+    links: int = 0  #: leaf nodes
+
+
 ANSWERS = 16
 """Replies that a role may send to one request that it receives."""
 ANSWER_SECONDS = 60
@@ -42,6 +55,21 @@ class Role(enum.StrEnum):
     EDGE = "edge"
     MONITOR = "monitor"
 
+
+LIMITS = {
+    # A producer has one connection with 3 subscriptions. The others are for `--once` and `validate --connect` next to
+    # it, and for connections that broke and that the server has not noticed yet. Answers that a client does not read
+    # wait in the server, up to `max_pending` for each connection.
+    Role.HOST: AccountLimits(connections=8, subscriptions=16, payload_bytes=1024 * 1024),
+    # A site subscribes for each of its hosts; the streams that are sourced from it limit the size of messages. Its
+    # servers may be several, and each may have an old link that is not noticed yet.
+    Role.EDGE: AccountLimits(connections=8, subscriptions=None, payload_bytes=None, links=8),
+    Role.MONITOR: AccountLimits(connections=64, subscriptions=64, payload_bytes=1024 * 1024),  # all monitors together
+}
+"""Limits of the accounts that belong to a host, a site, or the monitors. The programs of the centre have none.
+
+The payload is `max_msg_size` of the streams in deploy/nats/stream.json: they take no larger message.
+"""
 
 RESERVED = frozenset({MOVER, "fshipper", *(role.value for role in Role)})
 """Names that no host may have: programs use them on the bus."""

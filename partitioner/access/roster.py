@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from partitioner.access.permissions import RESERVED, Role
+from partitioner.access.permissions import LIMITS, RESERVED, AccountLimits, Role
 from shipper.durable_files import replace_file
 from shipper.errors import ConfigError, UsageError
 from shipper.subjects import checked_host
@@ -74,6 +74,10 @@ class Roster(NamedTuple):
     def has_accounts(self) -> bool:
         """Whether hosts have accounts of their own."""
         return self.layout is not AccountLayout.FLAT
+
+    def limits(self, member: Member) -> AccountLimits | None:
+        """What the account of `member` may use of the server; None: it has no limits, or no account of its own."""
+        return LIMITS.get(member.role) if self.has_accounts else None
 
     def others(self, site: Member) -> tuple[str, ...]:
         """Names that are certainly of no host at a site which named none of its own."""

@@ -13,8 +13,10 @@ from typing import NamedTuple
 from partitioner.access.permissions import (
     ANSWER_SECONDS,
     ANSWERS,
+    LIMITS,
     AccountExport,
     AccountExports,
+    AccountLimits,
     Rights,
     Role,
     edge_exports,
@@ -89,21 +91,29 @@ def accounts_conf(roster: Roster) -> str:
     programs = [m for m in members if m.role not in {Role.HOST, Role.EDGE, Role.MONITOR}]
     offered = [(member.account, export) for member, exports in alone for export in exports.from_other]
     exported = streams_exports(roster.prefix)
-    streams = _account(roster, roster.streams, programs, exported, offered, jetstream=["jetstream: enabled"])
+    streams = _account(roster, roster.streams, programs, exported, offered, settings=["jetstream: enabled"])
     asks = [(roster.streams, export) for export in monitor_exports().to_streams]
     asks += [(name, export) for name, export in offered if is_question_of_monitor(export)]
-    parts = [_ACCOUNTS_HEAD, streams, _account(roster, MONITORS_ACCOUNT, monitors, (), asks)]
+    reading = _account(roster, MONITORS_ACCOUNT, monitors, (), asks, settings=[_limits(LIMITS[Role.MONITOR])])
+    parts = [_ACCOUNTS_HEAD, streams, reading]
     for member, exports in alone:
         imports = [(roster.streams, export) for export in exports.to_streams]
-        parts.append(_account(roster, member.account, [member], exports.from_other, imports))
+        settings = [_limits(LIMITS[member.role])]
+        parts.append(_account(roster, member.account, [member], exports.from_other, imports, settings=settings))
     return "".join([*parts, _SPARES_HEAD, *(f"{json.dumps(spare)}: {{ }}\n" for spare in roster.spares)])
+
+
+def _limits(limits: AccountLimits) -> str:
+    names = ("max_connections", "max_subscriptions", "max_payload", "max_leafnodes")
+    known = [f"{name}: {value}" for name, value in zip(names, limits, strict=True) if value is not None]
+    return f"limits: {{ {', '.join(known)} }}"
 
 
 def _account(
     roster: Roster, name: str, members: Sequence[Member], exports: Iterable[AccountExport],
-    imports: Iterable[tuple[str, AccountExport]], jetstream: Sequence[str] = (),
+    imports: Iterable[tuple[str, AccountExport]], *, settings: Sequence[str],
 ) -> str:  # fmt: skip
-    lines = [*jetstream, "users: [\n" + "".join(_user(each, rights_of(each, roster)) for each in members) + "  ]"]
+    lines = [*settings, "users: [\n" + "".join(_user(each, rights_of(each, roster)) for each in members) + "  ]"]
     offers = [
         f"    {{ {export.kind}: {json.dumps(export.subject)}{', response_type: stream' if export.many else ''} }}\n"
         for export in exports
@@ -153,6 +163,9 @@ port: {port}
 http: "127.0.0.1:8222"
 max_payload: 2MB
 write_deadline: "10s"
+max_pending: 8MB        # of answers that a client does not read; then it is disconnected
+max_connections: 60000  # below LimitNOFILE (65536) by the files of the streams
+ping_interval: "20s"    # a connection that went silent is given up after a minute, not after six
 
 jetstream {{
   store_dir: "/var/lib/nats"

@@ -15,6 +15,7 @@ import nkeys
 from partitioner.access import credentials, server_config
 from partitioner.access.credentials import ACCOUNT, OPERATOR, USER, new_key, public, read_key, write_secret
 from partitioner.access.permissions import (
+    LIMITS,
     AccountExports,
     Rights,
     Role,
@@ -246,7 +247,7 @@ class AccessStore:
         yield account, credentials.account_token(
             operator, account, roster.streams, [scopes[role] for role in within],
             exports=streams_exports(prefix) if roster.has_accounts else (), imports=offered,
-            revoked=roster.revoked, now=now, limits=credentials.STREAM_LIMITS,
+            revoked=roster.revoked, now=now, limits=None,
         )  # fmt: skip
         yield system, credentials.system_token(operator, system, now=now)
         if not roster.has_accounts:
@@ -255,7 +256,7 @@ class AccessStore:
         asks += [(name, export) for name, export in offered if server_config.is_question_of_monitor(export)]
         yield self._monitors(), credentials.account_token(
             operator, self._monitors(), server_config.MONITORS_ACCOUNT, [scopes[Role.MONITOR]], imports=asks,
-            revoked=roster.revoked, now=now,
+            revoked=roster.revoked, now=now, limits=LIMITS[Role.MONITOR],
         )  # fmt: skip
         host = (Role.HOST, signers[Role.HOST], own_account_rights(credentials.NAME, prefix=prefix))
         begun = credentials.issued_at(self._operator_token())
@@ -264,6 +265,7 @@ class AccessStore:
             token = credentials.account_token(
                 operator, key, name, [scope], exports=exports.from_other,
                 imports=[(account, export) for export in exports.to_streams], revoked={}, now=begun,
+                limits=LIMITS[scope[0]],
             )  # fmt: skip
             return key, token
 

@@ -186,7 +186,10 @@ def dead_letter_cut(*, partition: int, host: str, letters: int) -> None:
 
 
 def host_over_budget(*, partition: int, host: str, budget: str, messages: int) -> None:
-    """A host has spent a budget of the day. Its further messages are dead letters; further dead letters are counted."""
+    """A host has spent a budget of the day. Its further messages are dead letters; further dead letters are counted.
+
+    Above `text_bytes` its messages are archived, and counted.
+    """
     _OVER_BUDGET.labels(str(partition), budget).inc(messages)
     logger.error(
         "host_over_budget", partition=partition, host=host, budget=budget, messages=messages,

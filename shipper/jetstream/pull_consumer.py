@@ -26,6 +26,11 @@ from shipper.stream_source import origin_of
 from shipper.subjects import DEAD_LETTERS
 
 PULLS = 2  # overlapping, so that the server never waits for the next pull
+PULL_BYTES = 3 * 1024 * 1024
+"""Maximum bytes of a pull: all pulls together are below `max_pending` of the shipped configurations (8 MB).
+
+With more, the server disconnects a collector that does not read for a moment, or has a slow link.
+"""
 MESSAGES_A_PULL = 2000
 EXPIRES_SECONDS = 4.0  # below the time of a lease: pulls of a paused collector have expired when another takes over
 STRAY_SECONDS = 1.0
@@ -86,7 +91,8 @@ class JetStreamInbox(ConnectedSession):
         self._stream = stream
         self._consumer = consumer
         self._batch_bytes = batch_bytes
-        self._pull_bytes = max(batch_bytes, connection.max_payload + HEADER_RESERVE_BYTES)  # any message fits in a pull
+        any_message = connection.max_payload + HEADER_RESERVE_BYTES
+        self._pull_bytes = max(min(batch_bytes, PULL_BYTES), any_message)
         self._pulls = PullLoop(
             connection,
             stream,

@@ -15,8 +15,8 @@ from shipper.jetstream.fast_client import Message
 Json = dict[str, Any]
 
 CHUNK_BYTES = 128 * 1024
-WINDOW_BYTES = 8 * 1024 * 1024
-"""What the server sends before it waits for our word: the bound on what is in memory here."""
+WINDOW_BYTES = 4 * 1024 * 1024
+"""What the server sends before it waits for an acknowledgement: below `max_pending` of the shipped configurations."""
 IDLE_SECONDS = 20.0
 END_SECONDS = 300.0  # after the last chunk the server unpacks everything, and reads it once
 NAME_TAKEN = 10130

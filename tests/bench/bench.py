@@ -25,6 +25,7 @@ import machine
 from cases import (
     catching_up,
     collect_alone,
+    flood,
     footprint,
     growth,
     latency,
@@ -48,7 +49,7 @@ from suite import Case, Manner, Outcome, outcome
 CASES: tuple[Case, ...] = (
     whole.CASE, peers.CASE, produce_alone.CASE, collect_alone.CASE, latency.CASE, footprint.CASE, growth.HOSTS,
     growth.SIZES, catching_up.CASE, many.FILES, many.CROWD, report.CASE, report.LARGE, report_start.CASE,
-    search.CASE, start.CASE,
+    search.CASE, start.CASE, flood.CASE,
 )  # fmt: skip
 OK, BROKEN, FAILED, NOISY, TERMINATED = 0, 1, 70, 75, 143
 GIB_IN_MB = 1074

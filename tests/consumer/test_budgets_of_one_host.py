@@ -221,3 +221,23 @@ async def test_lines_of_more_files_than_a_host_may_begin_in_a_day_are_in_its_ove
     harness.send(log(7), 0, 8)
     await harness.drain(Until.SEALED)
     assert harness.text(log(7)) == TEXT
+
+
+# -- text -------------------------------------------------------------------------------------------------------------
+
+
+async def test_text_above_the_budget_of_a_day_is_archived_and_counted_also_after_a_restart(tmp_path: Path) -> None:
+    harness = PartitionHarness(tmp_path, host_text_bytes=3 * len(TEXT))
+    before = over_budget("text_bytes")
+    for number in range(4):
+        harness.send(log(number), 0, len(TEXT))
+    harness.send(log(4, host=OTHER), 0, len(TEXT))
+    assert await drained(harness) == {"text_bytes": 1}
+    harness.send(log(5), 0, len(TEXT))
+    assert await drained(harness) == {"text_bytes": 1}
+    harness.clock.turn(DAY_SECONDS)
+    harness.send(log(6), 0, len(TEXT))
+    assert await drained(harness) == {}
+    assert over_budget("text_bytes") == before + 2
+    assert not harness.dead
+    assert all(harness.text(log(number)) == TEXT for number in (0, 1, 2, 3, 5))

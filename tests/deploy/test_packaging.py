@@ -307,7 +307,7 @@ def test_volumes_ports_and_services_fit_together():
             volumes = {
                 volume["name"] for volume in [*pod.get("volumes", []), *(claim["metadata"] for claim in claimed)]
             }
-            for container in pod["containers"]:
+            for container in [*pod.get("initContainers", []), *pod["containers"]]:
                 assert {mount["name"] for mount in container.get("volumeMounts", [])} <= volumes
                 ports = {port["name"] for port in container.get("ports", [])}
                 for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
@@ -353,3 +353,52 @@ def test_the_reports_mount_every_archive_that_collectors_write():
     reported = set().union(*(claims(each) for each in EVERY if each["kind"] == "CronJob"))
     assert written
     assert written == reported
+
+
+def secrets(pod, containers):
+    """The Secrets that the containers of a pod can read."""
+    mounted = {mount["name"] for container in containers for mount in container.get("volumeMounts", [])}
+    assert not [source for container in containers for source in container.get("envFrom", []) if "secretRef" in source]
+    volumes = [each for each in pod.get("volumes", []) if each["name"] in mounted]
+    return {each["secret"]["secretName"] for each in volumes if "secret" in each}
+
+
+def test_each_role_has_a_secret_of_its_own_and_a_producer_only_the_token_of_its_node():
+    seen = {
+        document["metadata"]["name"]: secrets(pod, pod["containers"]) for document in EVERY for pod in pods(document)
+    }
+    assert seen == {
+        "fshipper-collector": {"fshipper-collector"},
+        "fshipper-partitions": {"fshipper-partitioner"},
+        "fshipper-producer": set(),
+        "fshipper-report": set(),
+    }
+    (pod,) = pods(next(document for document in EVERY if document["kind"] == "DaemonSet"))
+    assert secrets(pod, pod["initContainers"]) == {"fshipper-producers"}
+
+
+def test_the_token_of_the_own_node_is_copied_and_a_node_without_one_does_not_start(tmp_path):
+    (pod,) = pods(next(document for document in EVERY if document["kind"] == "DaemonSet"))
+    (container,) = pod["initContainers"]
+    paths = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert paths == {"tokens": "/tokens", "key": "/run/fshipper-key"}
+    for name in paths:
+        (tmp_path / name).mkdir()
+    (tmp_path / "tokens" / "node1.creds").write_text("of node1")
+    command = list(container["command"])
+    for name, path in paths.items():
+        command[2] = command[2].replace(path, str(tmp_path / name))
+    run(*command, env={"HOSTNAME": "node1", "PATH": "/usr/bin:/bin"})
+    (variable,) = [each for each in pod["containers"][0]["env"] if each["name"] == "NATS_CREDS"]
+    brought = variable["value"].replace(paths["key"], str(tmp_path / "key"))
+    assert Path(brought).read_text() == "of node1"
+    done = subprocess.run(command, env={"HOSTNAME": "node2", "PATH": "/usr/bin:/bin"}, capture_output=True, check=False)
+    assert done.returncode != 0
+
+
+def test_all_collectors_write_one_archive():
+    collector = next(document for document in EVERY if document["kind"] == "StatefulSet")
+    assert collector["spec"]["replicas"] > 1
+    (claimed,) = claims(collector)
+    (claim,) = [document for document in EVERY if document["kind"] == "PersistentVolumeClaim"]
+    assert (claim["metadata"]["name"], claim["spec"]["accessModes"]) == (claimed, ["ReadWriteMany"])

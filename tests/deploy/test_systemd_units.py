@@ -15,6 +15,7 @@ from spark_analytics.delivery import targets
 
 SYSTEMD = Path(__file__).parents[2] / "deploy" / "systemd"
 SERVICES = sorted(SYSTEMD.glob("*.service"))
+SPARK = sorted((SYSTEMD.parent / "spark").glob("*.service"))
 UNITS = [*SERVICES, *SYSTEMD.glob("*.timer")]
 DAEMONS = [
     path for path in SERVICES if path.stem in {"fshipper-producer", "fshipper-collector", "fshipper-partitioner"}
@@ -62,7 +63,7 @@ def test_systemd_has_nothing_to_say_about_a_unit_alone(analyze, tmp_path, path):
     assert analyze("verify", tmp_path / path.name) == (0, "")
 
 
-@pytest.mark.parametrize("path", SERVICES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*SERVICES, *SPARK], ids=lambda path: path.name)
 def test_every_service_is_confined(analyze, path):
     code, said = analyze("security", "--no-pager", "--offline=true", f"--threshold={EXPOSURE * 10:.0f}", path)
     exposure = re.search(r"Overall exposure level for \S+: ([\d.]+)", said)
@@ -90,6 +91,15 @@ def test_a_daemon_is_watched_and_comes_back(path):
     assert service["ExecReload"] == ["/bin/kill -HUP $MAINPID"]
     assert service["WatchdogSec"]
     assert " validate --role " in service["ExecStartPre"][0]
+
+
+def test_the_page_shares_no_user_with_another_role_and_reads_the_archive_by_its_group():
+    users = {path.stem: words(path)["Service"]["User"] for path in SERVICES}
+    assert users["fshipper-browse"] not in [user for name, user in users.items() if name != "fshipper-browse"]
+    service = words(SYSTEMD / "fshipper-browse.service")["Service"]
+    assert service["Group"] == words(SYSTEMD / "fshipper-collector.service")["Service"]["Group"]
+    assert service["TemporaryFileSystem"] == ["/etc/fshipper:ro"], "keys of other roles are readable by the group"
+    assert service["BindReadOnlyPaths"] == ["-/etc/fshipper/browse.toml"]
 
 
 def test_searches_in_a_browser_leave_the_machine_to_the_collector():
@@ -171,7 +181,7 @@ def test_users_and_directories_are_made(tmp_path):
         )
         assert (done.returncode, "fail" in done.stderr.lower()) == (0, False), done.stderr
     users = {line.split(":")[0]: line.split(":") for line in (tmp_path / "etc" / "passwd").read_text().splitlines()}
-    assert {"fshipper", "nats"} <= set(users)
+    assert {"fshipper", "fshipper-browse", "nats"} <= set(users)
     assert secret.stat().st_mode & 0o777 == 0o640
     assert secret.stat().st_gid == int(users["fshipper"][3])
     assert (tmp_path / "etc" / "fshipper").stat().st_mode & 0o777 == 0o750

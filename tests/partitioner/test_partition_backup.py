@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import random
 
 import pytest
@@ -143,8 +144,13 @@ def test_a_backup_that_was_killed_is_none_and_can_be_taken_again(natsd, partitio
 
 def test_only_the_owner_may_read_a_backup(natsd, partition, tmp_path):
     partition("apply")
-    partition("backup", tmp_path / "b")
-    assert oct((tmp_path / "b").stat().st_mode)[-3:] == "700"
+    before = os.umask(0)
+    try:
+        partition("backup", tmp_path / "b")
+    finally:
+        os.umask(before)
+    for path in ((tmp_path / "b"), *(tmp_path / "b").rglob("*")):
+        assert oct(path.stat().st_mode)[-3:] == ("700" if path.is_dir() else "600"), path
 
 
 @pytest.mark.parametrize(
