@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shipper.errors import ShipperError
-from spark_analytics.archive import inventory
 from spark_analytics.archive.inventory import Day
+from spark_analytics.archive.several import Archives
 from spark_analytics.runtime import interrupts
 from spark_analytics.runtime.session import open_session
 from spark_analytics.runtime.tuning import temporary_settings
@@ -49,13 +49,18 @@ TEXT_BYTES_PER_PARQUET_BYTE = 10
 class Request:
     """What to report, from where, to where."""
 
-    archive: Location
+    archive: Location | Archives
     out: Location
     top: int  #: the most entries of a list on the page
     master: str | None  #: of Spark; None: all cores of this machine, or the master of spark-submit
     baseline_days: int = 7  #: days before that the day is compared with
     browse: str = ""  #: address of `fshipper browse`, for links to lines; empty: no links
     force: bool = False  #: report a day again although its input did not change
+
+    @property
+    def archives(self) -> Archives:
+        """The archives, also if there is one only."""
+        return self.archive if isinstance(self.archive, Archives) else Archives(self.archive)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +78,14 @@ def run(request: Request, dates: Sequence[str]) -> Iterator[DayResult]:
     Raises:
         ShipperError: with a hint for the user.
     """
-    tables, log = Tables(request.out), locations.log_of(request.out)
-    first = _day(request.archive, dates[0])  # fails before anything is written
+    tables, log, archives = Tables(request.out), locations.log_of(request.out), request.archives
+    first = archives.with_duplicates(archives.read_day(dates[0]))  # fails before anything is written
     with locations.exclusive(request.out), contextlib.ExitStack() as stack:
         tables.recover()
         spark = None
         for date in dates:
             began = time.monotonic()
-            day = first if date == first.date else _day(request.archive, date)
+            day = first if date == first.date else archives.with_duplicates(archives.read_day(date))
             if not request.force and (state := existing_state(request.out, tables, day)):
                 yield DayResult(date, state, None)
                 continue
@@ -91,10 +96,6 @@ def run(request: Request, dates: Sequence[str]) -> Iterator[DayResult]:
                 spark = stack.enter_context(_session(request.master, log, size_bytes, writes_classes=True))
             facts = make(spark, request, day, began)
             yield DayResult(date, facts.completeness.state.value, facts)
-
-
-def _day(archive: Location, date: str) -> Day:
-    return inventory.with_duplicates(archive, inventory.read_day(archive, date))
 
 
 @contextlib.contextmanager
@@ -144,7 +145,7 @@ def make(spark: "SparkSession", request: Request, day: Day, began: float) -> "Fa
     started, tables = dt.datetime.now(dt.UTC), Tables(request.out)
     with tables.dropped_if_interrupted(day.date):
         tables.begin(day.date)
-        builder = TableBuilder(spark, request.archive, tables, day, request.baseline_days)
+        builder = TableBuilder(spark, request.archives, tables, day, request.baseline_days)
         with temporary_settings(spark, _REPORT_SETTINGS):
             day_tables = builder.build()
             day = builder.day
@@ -162,47 +163,47 @@ def make(spark: "SparkSession", request: Request, day: Day, began: float) -> "Fa
     return facts
 
 
-def compact(archive: Location, out: Location, date: str, master: str | None) -> Location:
+def compact(archives: Archives, out: Location, date: str, master: str | None) -> Location:
     """Writes the lines of a day as Parquet and returns their directory."""
     from spark_analytics.query import raw_lines  # noqa: PLC0415
 
-    day, log = inventory.read_day(archive, date), locations.log_of(out)
+    day, log = archives.read_day(date), locations.log_of(out)
     with locations.exclusive(out), _session(master, log, _text_bytes([day])) as spark:
-        return raw_lines.compact(spark, archive, out, day)
+        return raw_lines.compact(spark, archives.root, out, day)
 
 
 def query(
-    sql: str, archive: Location | None, out: Location, dates: Sequence[str], form: str, master: str | None
+    sql: str, archives: Archives | None, out: Location, dates: Sequence[str], form: str, master: str | None
 ) -> None:
     """Prints the rows of `sql` over the tables under `out` and the lines of `dates`."""
     from spark_analytics.query import sql as sql_query  # noqa: PLC0415
 
-    with _query_session(archive, out, dates, master) as (spark, register, _):
+    with _query_session(archives, out, dates, master) as (spark, register, _):
         register()
         sql_query.show(spark.sql(sql), sql_query.Format(form))
 
 
-def shell(archive: Location | None, out: Location, dates: Sequence[str], form: str, master: str | None) -> None:
+def shell(archives: Archives | None, out: Location, dates: Sequence[str], form: str, master: str | None) -> None:
     """Runs the statements of standard input over the tables under `out` and the lines of `dates`, on one session."""
     from spark_analytics.query import shell as query_shell  # noqa: PLC0415
     from spark_analytics.query import sql as sql_query  # noqa: PLC0415
 
-    with _query_session(archive, out, dates, master) as (spark, register, log):
+    with _query_session(archives, out, dates, master) as (spark, register, log):
         register()
         query_shell.Shell(spark, Tables(out), register, log, sql_query.Format(form)).run(sys.stdin)
 
 
 @contextlib.contextmanager
 def _query_session(
-    archive: Location | None, out: Location, dates: Sequence[str], master: str | None
+    archives: Archives | None, out: Location, dates: Sequence[str], master: str | None
 ) -> "Iterator[tuple[SparkSession, Callable[[], None], Path]]":
     """A session tuned to what the query may read, what makes its views, and its log."""
     from spark_analytics.query import sql as sql_query  # noqa: PLC0415
 
-    days = [inventory.read_day(archive, date) for date in dates] if archive else []
-    tables = Tables(out)
+    days = [archives.read_day(date) for date in dates] if archives else []
+    tables, root = Tables(out), archives.root if archives else None
     with _log_of_query() as log, _session(master, log, _query_bytes(tables, days)) as spark:
-        yield spark, functools.partial(sql_query.register, spark, tables, archive, days), log
+        yield spark, functools.partial(sql_query.register, spark, tables, root, days), log
 
 
 @contextlib.contextmanager

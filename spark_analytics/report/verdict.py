@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterator, Sequence
 
+from spark_analytics.archive.inventory import MAX_TEXT_RATIO
 from spark_analytics.metrics.statistics import median
 from spark_analytics.report import events
 from spark_analytics.report.completeness import kind_state
@@ -171,6 +172,10 @@ def _notes(account: Account) -> Iterator[Finding]:
         text = f"retention removed the day of {count(number, 'host')}, which no total counts"
         examples = [(clean(name, 80), name) for name in account.removed_hosts[:NAMED]]
         yield _naming("removed_host", State.ATTENTION, text, number, examples)
+    if number := len(account.left_out_hosts):
+        text = f"no total counts {count(number, 'host')} with over {MAX_TEXT_RATIO:,} bytes of text in a stored byte"
+        examples = [(clean(name, 80), name) for name in account.left_out_hosts[:NAMED]]
+        yield _naming("left_out_host", State.ATTENTION, text, number, examples)
     open_size = size(account.open_bytes)
     rows = (
         ("open_file", State.OPEN, account.open_files, "file", f"still open with {open_size}, not counted here"),
