@@ -60,7 +60,7 @@ LIMITS = {
     # A producer has one connection with 3 subscriptions. The others are for `--once` and `validate --connect` next to
     # it, and for connections that broke and that the server has not noticed yet. Answers that a client does not read
     # wait in the server, up to `max_pending` for each connection.
-    Role.HOST: AccountLimits(connections=8, subscriptions=16, payload_bytes=1024 * 1024),
+    Role.HOST: AccountLimits(connections=4, subscriptions=16, payload_bytes=1024 * 1024),
     # A site subscribes for each of its hosts; the streams that are sourced from it limit the size of messages. Its
     # servers may be several, and each may have an old link that is not noticed yet.
     Role.EDGE: AccountLimits(connections=8, subscriptions=None, payload_bytes=None, links=8),

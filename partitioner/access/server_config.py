@@ -163,7 +163,7 @@ port: {port}
 http: "127.0.0.1:8222"
 max_payload: 2MB
 write_deadline: "10s"
-max_pending: 8MB        # of answers that a client does not read; then it is disconnected
+max_pending: 4MB        # of answers that a client does not read; then it is disconnected
 max_connections: 60000  # below LimitNOFILE (65536) by the files of the streams
 ping_interval: "20s"    # a connection that went silent is given up after a minute, not after six
 
