@@ -9,13 +9,12 @@ from pyspark.sql import SparkSession
 
 from spark_analytics.aggregate.port import WebAggregates
 from spark_analytics.archive import inventory
-from spark_analytics.archive.inventory import Day
-from spark_analytics.archive.several import Archives
 from spark_analytics.metrics import pattern_tables, segment_audit, sign_ins, volumes, web_requests
 from spark_analytics.patterns.cluster import cluster_texts
 from spark_analytics.scan import line_examples
 from spark_analytics.scan.run import AssignedDay, scan_day
 from spark_analytics.storage import locations
+from spark_analytics.storage.locations import Location
 from spark_analytics.tables import parquet, schemas
 from spark_analytics.tables.day_tables import DayTables, HourCell, Row, RowKey, WebSums
 from spark_analytics.tables.store import SMALL, Tables
@@ -74,9 +73,10 @@ class TableBuilder:
     """Turns the segments of a day into tables. The scan adds damaged segments to `day`."""
 
     spark: SparkSession
-    archives: Archives
+    archive: Location  #: what the paths of segments are relative to
+    segments_of: inventory.SegmentsOf
     tables: Tables
-    day: Day
+    day: inventory.Day
     baseline_days: int
     lines: int = 0
     bytes: int = 0
@@ -91,7 +91,7 @@ class TableBuilder:
 
         The groups of the scan exist until `close`.
         """
-        self._scanned = scanned = scan_day(self.spark, self.archives.root, self.tables, self.day)
+        self._scanned = scanned = scan_day(self.spark, self.archive, self.tables, self.day)
         self.day = scanned.day
         self.lines = sum(count.lines for count in scanned.counts.values())
         self.bytes = sum(count.bytes for count in scanned.counts.values())
@@ -118,7 +118,7 @@ class TableBuilder:
         if self._scanned is None or not wanted:
             return {}
         segments = [segment for segment, _ in self._scanned.segments]
-        return line_examples.find_lines(self.archives.root, segments, self._scanned.groups.first_rows(wanted))
+        return line_examples.find_lines(self.archive, segments, self._scanned.groups.first_rows(wanted))
 
     def close(self) -> None:
         """Removes the groups of the scan."""
@@ -178,7 +178,7 @@ class TableBuilder:
         texts = {row["fingerprint"]: row["text"] for row in fingerprints if row["text"] in wanted}
         segments = sorted(scanned.groups.segments_of(texts).items())
         of_text = {texts[fingerprint]: scanned.segments[number] for fingerprint, number in segments}
-        return line_examples.find_examples(self.archives.root, of_text)
+        return line_examples.find_examples(self.archive, of_text)
 
     def _web(self, scanned: AssignedDay) -> WebAggregates:
         if scanned.has_requests:
@@ -192,5 +192,5 @@ class TableBuilder:
     def _auth_and_audit(self, scanned: AssignedDay) -> None:
         self.staged.write("auth_daily", sign_ins.auth_daily(scanned.groups.auth_counts()))
         yesterday = (self.day.as_date - dt.timedelta(days=1)).isoformat()
-        before = self.archives.segments_of(yesterday)
+        before = self.segments_of(yesterday)
         self.staged.write("audit", segment_audit.rows(self.day, scanned.counts, before))

@@ -20,7 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from shipper import layout, units
 from shipper.errors import EXIT_OTHER, ConfigError, Permanent, Unavailable, UsageError
 from spark_analytics.archive import inventory
-from spark_analytics.archive.several import Archives
+from spark_analytics.archive.archives import Archives
 from spark_analytics.patterns import cli as patterns
 from spark_analytics.runtime import interrupts, session
 from spark_analytics.storage import locations

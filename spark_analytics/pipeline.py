@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shipper.errors import ShipperError
+from spark_analytics.archive.archives import Archives
 from spark_analytics.archive.inventory import Day
-from spark_analytics.archive.several import Archives
 from spark_analytics.runtime import interrupts
 from spark_analytics.runtime.session import open_session
 from spark_analytics.runtime.tuning import temporary_settings
@@ -142,10 +142,10 @@ def make(spark: "SparkSession", request: Request, day: Day, began: float) -> "Fa
     from spark_analytics.build_tables import TableBuilder  # noqa: PLC0415 - see _OF_A_DAY
     from spark_analytics.report import build, load, publish  # noqa: PLC0415
 
-    started, tables = dt.datetime.now(dt.UTC), Tables(request.out)
+    started, tables, archives = dt.datetime.now(dt.UTC), Tables(request.out), request.archives
     with tables.dropped_if_interrupted(day.date):
         tables.begin(day.date)
-        builder = TableBuilder(spark, request.archives, tables, day, request.baseline_days)
+        builder = TableBuilder(spark, archives.root, archives.segments_of, tables, day, request.baseline_days)
         with temporary_settings(spark, _REPORT_SETTINGS):
             day_tables = builder.build()
             day = builder.day

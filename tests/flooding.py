@@ -14,7 +14,7 @@ from shipper.heartbeat import MAX_BYTES
 LIMIT = LIMITS[Role.HOST]
 TOO_MUCH_UNREAD = "MaxPending of 4194304 Exceeded"  # max_pending of the shipped configuration
 TRIES = 20
-UNREAD = 800  # requests of one kind by one connection: what the server reads at once
+UNREAD = 800  # requests of one kind by one connection: what the server reads together
 TEXT_BYTES = 20_000_000  # in some 600 bytes
 REQUESTS = (
     (f"$JS.API.DIRECT.GET.LOGS_0.logs.p0.{ATTACKER}", b""),

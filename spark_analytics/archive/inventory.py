@@ -43,6 +43,10 @@ _SOURCE = re.compile(rb'"source": ?"([^"]*)"')
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
+SegmentsOf = Callable[[str], Sequence[Segment]]
+"""The segments that the manifests of a day list."""
+
+
 class NothingSealed(Unavailable):
     """Nothing is sealed for the day."""
 
