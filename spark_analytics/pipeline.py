@@ -60,7 +60,7 @@ class Request:
     @property
     def archives(self) -> Archives:
         """The archives, also if there is one only."""
-        return self.archive if isinstance(self.archive, Archives) else Archives(self.archive)
+        return Archives.at(self.archive)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,43 +163,47 @@ def make(spark: "SparkSession", request: Request, day: Day, began: float) -> "Fa
     return facts
 
 
-def compact(archives: Archives, out: Location, date: str, master: str | None) -> Location:
+def compact(archive: Location | Archives, out: Location, date: str, master: str | None) -> Location:
     """Writes the lines of a day as Parquet and returns their directory."""
     from spark_analytics.query import raw_lines  # noqa: PLC0415
 
-    day, log = archives.read_day(date), locations.log_of(out)
+    archives, log = Archives.at(archive), locations.log_of(out)
+    day = archives.read_day(date)
     with locations.exclusive(out), _session(master, log, _text_bytes([day])) as spark:
         return raw_lines.compact(spark, archives.root, out, day)
 
 
 def query(
-    sql: str, archives: Archives | None, out: Location, dates: Sequence[str], form: str, master: str | None
+    sql: str, archive: Location | Archives | None, out: Location, dates: Sequence[str], form: str, master: str | None
 ) -> None:
     """Prints the rows of `sql` over the tables under `out` and the lines of `dates`."""
     from spark_analytics.query import sql as sql_query  # noqa: PLC0415
 
-    with _query_session(archives, out, dates, master) as (spark, register, _):
+    with _query_session(archive, out, dates, master) as (spark, register, _):
         register()
         sql_query.show(spark.sql(sql), sql_query.Format(form))
 
 
-def shell(archives: Archives | None, out: Location, dates: Sequence[str], form: str, master: str | None) -> None:
+def shell(
+    archive: Location | Archives | None, out: Location, dates: Sequence[str], form: str, master: str | None
+) -> None:
     """Runs the statements of standard input over the tables under `out` and the lines of `dates`, on one session."""
     from spark_analytics.query import shell as query_shell  # noqa: PLC0415
     from spark_analytics.query import sql as sql_query  # noqa: PLC0415
 
-    with _query_session(archives, out, dates, master) as (spark, register, log):
+    with _query_session(archive, out, dates, master) as (spark, register, log):
         register()
         query_shell.Shell(spark, Tables(out), register, log, sql_query.Format(form)).run(sys.stdin)
 
 
 @contextlib.contextmanager
 def _query_session(
-    archives: Archives | None, out: Location, dates: Sequence[str], master: str | None
+    archive: Location | Archives | None, out: Location, dates: Sequence[str], master: str | None
 ) -> "Iterator[tuple[SparkSession, Callable[[], None], Path]]":
     """A session tuned to what the query may read, what makes its views, and its log."""
     from spark_analytics.query import sql as sql_query  # noqa: PLC0415
 
+    archives = Archives.at(archive) if archive else None
     days = [archives.read_day(date) for date in dates] if archives else []
     tables, root = Tables(out), archives.root if archives else None
     with _log_of_query() as log, _session(master, log, _query_bytes(tables, days)) as spark:

@@ -58,9 +58,7 @@ def test_what_one_key_takes_is_bounded_and_the_others_are_archived(centre: End, 
     with log.open("ab") as more:
         more.write(LINES)
     until(lambda: centre.fleet.archived(VICTIM, log) == 2 * LINES, what=lambda: producer.log + collector.log)
-    for program in (producer, collector):
-        assert program.stop() == 0
-        assert "session_ended" not in program.log
+    assert (producer.stop(), collector.stop()) == (0, 0)
 
 
 def test_the_list_of_hosts_shows_what_each_may_use(centre: End) -> None:

@@ -49,6 +49,11 @@ class Archives:
         root = Path(text or "/") if isinstance(first, Path) else dataclasses.replace(first, text=text)
         return cls(root, tuple("/".join(each[shared:]) for each in parts))
 
+    @classmethod
+    def at(cls, place: "Location | Archives") -> "Archives":
+        """The archives of `place`, which may be one archive."""
+        return place if isinstance(place, Archives) else cls(place)
+
     def __str__(self) -> str:
         return ", ".join(str(place) for place, _ in self.places())
 
