@@ -41,7 +41,7 @@ host: {host}
 port: {port}
 max_payload: 2MB
 write_deadline: "10s"
-max_pending: 8MB
+max_pending: 4MB
 max_connections: {connections}
 ping_interval: "20s"
 jetstream {{

@@ -161,7 +161,7 @@ class Migration(Periodic):
             proving = [each for each in seen if each.has_block]
             acknowledged = max((source.sequence for source in known.values()), default=0)
             if acknowledged > 0:  # one of the streams has that block; -1: recovered from an archive, not sent from here
-                proving = [each for each in proving if is_known(each.last, known)]
+                proving = [e for e in proving if (e.last and e.last.is_unread) or is_known(e.last, known)]
                 proving = [each for each in proving if surviving(each.last, known) >= acknowledged]
             newest = max(proving, key=lambda each: each.last.time_ns if each.last else 0, default=None)
             if newest is not None:
@@ -199,7 +199,9 @@ class Migration(Periodic):
                 if known or number == own:
                     continue
                 break
-            found.append(PartitionState(number, last, last is not None and receipt_of(last) is not None))
+            found.append(
+                PartitionState(number, last, last is not None and (last.is_unread or receipt_of(last) is not None))
+            )
         return found
 
     async def explained(self, publisher: Publisher, missing: StreamMissing) -> StreamMissing:
@@ -367,4 +369,4 @@ class PartitionState(NamedTuple):
 
     partition: int
     last: Stored | None  #: the newest message of the host there
-    has_block: bool  #: the newest message is a block
+    has_block: bool  #: the newest message is a block, as far as this host may read it

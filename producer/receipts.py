@@ -63,6 +63,8 @@ def surviving(last: Stored | None, known: Mapping[str, Source]) -> int:
     """
     if last is None:
         return 0
+    if last.is_unread:  # receipts show whether it is a block of these sources
+        return last.sequence
     newest = receipt_of(last)
     source = known.get(newest.source) if newest else None
     if newest and source:

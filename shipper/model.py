@@ -93,6 +93,7 @@ class Stored(NamedTuple):
     subject: str
     headers: dict[str, str]
     payload: bytes
+    is_unread: bool = False  #: only its sequence is known, because this user may not read it
 
 
 class Delivery(NamedTuple):

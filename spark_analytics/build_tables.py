@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 
 from spark_analytics.aggregate.port import WebAggregates
 from spark_analytics.archive import inventory
-from spark_analytics.archive.inventory import Day
 from spark_analytics.metrics import events, pattern_tables, segment_audit, sign_ins, volumes, web_requests
 from spark_analytics.patterns.cluster import cluster_texts
 from spark_analytics.scan import line_examples
@@ -77,9 +76,10 @@ class TableBuilder:
     """Turns the segments of a day into tables. The scan adds damaged segments to `day`."""
 
     spark: SparkSession
-    archive: Location
+    archive: Location  #: what the paths of segments are relative to
+    segments_of: inventory.SegmentsOf
     tables: Tables
-    day: Day
+    day: inventory.Day
     baseline_days: int
     lines: int = 0
     bytes: int = 0
@@ -207,5 +207,5 @@ class TableBuilder:
     def _auth_and_audit(self, scanned: AssignedDay) -> None:
         self.staged.write("auth_daily", sign_ins.auth_daily(scanned.groups.auth_counts()))
         yesterday = (self.day.as_date - dt.timedelta(days=1)).isoformat()
-        before = inventory.segments_of(self.archive, yesterday)
+        before = self.segments_of(yesterday)
         self.staged.write("audit", segment_audit.rows(self.day, scanned.counts, before))

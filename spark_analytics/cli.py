@@ -3,6 +3,7 @@
 import contextlib
 import datetime as dt
 import gc
+import glob
 import itertools
 import os
 import re
@@ -16,9 +17,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from shipper import units
+from shipper import layout, units
 from shipper.errors import EXIT_OTHER, ConfigError, Permanent, Unavailable, UsageError
 from spark_analytics.archive import inventory
+from spark_analytics.archive.archives import Archives
 from spark_analytics.patterns import cli as patterns
 from spark_analytics.runtime import interrupts, session
 from spark_analytics.storage import locations
@@ -42,9 +44,12 @@ EXIT_UNCHANGED = 4
 
 
 Archive = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
-        envvar="SHIPPER_DIRECTORY", help="The collector's directory, or its URI (s3a://, hdfs://).", show_default=False
+        "--archive",
+        help="The collector's directory, or its URI (s3a://, hdfs://). Several, or a quoted glob: one report of all."
+        " [env var: SHIPPER_DIRECTORY]",
+        show_default=False,
     ),
 ]
 Out = Annotated[str, typer.Option(envvar="SHIPPER_REPORT", help="Where the report is written: a path or a URI.")]
@@ -111,7 +116,8 @@ def report(
         seconds = units.parse_seconds(wait)
     except ValueError as error:
         raise UsageError(str(error), hint="see --wait") from None
-    with _opened(_named(archive), out, master=master) as (source, target):
+    with _opened(out, *_named(archive), master=master) as (target, *places):
+        source = Archives.of(places)
         dates = _dates(source, date, since, until)
         if not dates:
             typer.echo(f"no day of {source} is over yet: nothing to do", err=True)
@@ -120,7 +126,7 @@ def report(
         from spark_analytics.pipeline import Request  # noqa: PLC0415 - needs pyspark
 
         if seconds:
-            inventory.until_closed(source, dates, seconds, lambda text: typer.echo(text, err=True))
+            inventory.until_days_closed(source.read_day, dates, seconds, lambda text: typer.echo(text, err=True))
         gc.set_threshold(GARBAGE_THRESHOLD)
         request = Request(
             archive=source, out=target, top=top, master=master, baseline_days=baseline_days, browse=browse, force=force
@@ -152,11 +158,11 @@ def compact(
 ) -> None:
     """Write the lines of a day as Parquet under <out>/raw, for repeated queries."""
     day = chosen_day(date)
-    with _opened(_named(archive), out, master=master) as (source, target):
+    with _opened(out, *_named(archive), master=master) as (target, *places):
         session.require_runtime()
         from spark_analytics import pipeline  # noqa: PLC0415 - needs pyspark
 
-        typer.echo(pipeline.compact(source, target, day.isoformat(), master))
+        typer.echo(pipeline.compact(Archives.of(places), target, day.isoformat(), master))
 
 
 @app.command()
@@ -179,13 +185,13 @@ def query(
     if form not in {"table", "csv", "json"}:
         raise UsageError(f"{form!r} is no format", hint="give --format table, csv or json")
     wanted = bool(date or since or until)
-    texts = (out, _named(archive)) if wanted else (out,)
-    with _opened(*texts, master=master) as (target, *sources):
-        dates = _dates(sources[0], date, since, until) if sources else []
+    texts = (out, *_named(archive)) if wanted else (out,)
+    with _opened(*texts, master=master) as (target, *places):
+        source = Archives.of(places) if places else None
+        dates = _dates(source, date, since, until) if source else []
         session.require_runtime()
         from spark_analytics import pipeline  # noqa: PLC0415 - needs pyspark
 
-        source = sources[0] if sources else None
         if sql:
             pipeline.query(sql, source, target, dates, form, master)
         else:
@@ -339,28 +345,40 @@ def _opened(*texts: str, master: str | None = None) -> Iterator[Sequence[Locatio
     shutil.rmtree(kept, ignore_errors=True)
 
 
-def _named(archive: str | None) -> str:
-    if not archive:
+def _named(archives: Sequence[str] | None) -> list[str]:
+    """The archives that `--archive` names; a glob names those of its directories that are archives.
+
+    The variable names one or a glob: typer would split its value at spaces.
+    """
+    archives = archives or [os.environ.get("SHIPPER_DIRECTORY", "")]
+    if not all(archives):
         raise UsageError(
             "no archive is named", hint="give --archive DIR, the collector's directory, or set SHIPPER_DIRECTORY"
         )
-    return archive
+    return [each for text in archives for each in _matches(text)]
 
 
-def _dates(archive: Location, date: str, since: str, until: str) -> list[str]:
+def _matches(text: str) -> list[str]:
+    if locations.is_remote(text) or not glob.has_magic(text) or locations.local_path(text).exists():
+        return [text]
+    found = [path for path in sorted(glob.glob(str(locations.local_path(text)))) if Path(path).is_dir()]
+    return [path for path in found if layout.is_archive(locations.names(Path(path)))] or found[:1] or [text]
+
+
+def _dates(archives: Archives, date: str, since: str, until: str) -> list[str]:
     """The days to report: the named one, or the days of a range that the archive has; none if no day is over."""
-    inventory.check_archive(archive)
+    archives.check()
     if not (since or until):
         return [chosen_day(date).isoformat()]
     first = chosen_day(since).isoformat() if since else ""
     last = chosen_day(until or "yesterday").isoformat()
     if until and first > last:
         raise UsageError(f"--since {first} is after --until {last}", hint="exchange them: --since is the first day")
-    known = inventory.days(archive)
+    known = archives.days()
     found = [day for day in known if first <= day <= last]
     if not found and (first or not known):
         raise Unavailable(
-            f"{archive} has no day from {first or 'the beginning'} to {last}",
+            f"{archives} has no day from {first or 'the beginning'} to {last}",
             hint="choose other days; `ls _manifest` in the archive lists them",
         )
     return found

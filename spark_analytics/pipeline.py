@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shipper.errors import ShipperError
-from spark_analytics.archive import inventory
+from spark_analytics.archive.archives import Archives
 from spark_analytics.archive.inventory import Day
 from spark_analytics.runtime import interrupts
 from spark_analytics.runtime.session import open_session
@@ -49,13 +49,18 @@ TEXT_BYTES_PER_PARQUET_BYTE = 10
 class Request:
     """What to report, from where, to where."""
 
-    archive: Location
+    archive: Location | Archives
     out: Location
     top: int  #: the most entries of a list on the page
     master: str | None  #: of Spark; None: all cores of this machine, or the master of spark-submit
     baseline_days: int = 7  #: days before that the day is compared with
     browse: str = ""  #: address of `fshipper browse`, for links to lines; empty: no links
     force: bool = False  #: report a day again although its input did not change
+
+    @property
+    def archives(self) -> Archives:
+        """The archives, also if there is one only."""
+        return Archives.at(self.archive)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +78,14 @@ def run(request: Request, dates: Sequence[str]) -> Iterator[DayResult]:
     Raises:
         ShipperError: with a hint for the user.
     """
-    tables, log = Tables(request.out), locations.log_of(request.out)
-    first = _day(request.archive, dates[0])  # fails before anything is written
+    tables, log, archives = Tables(request.out), locations.log_of(request.out), request.archives
+    first = archives.with_duplicates(archives.read_day(dates[0]))  # fails before anything is written
     with locations.exclusive(request.out), contextlib.ExitStack() as stack:
         tables.recover()
         spark = None
         for date in dates:
             began = time.monotonic()
-            day = first if date == first.date else _day(request.archive, date)
+            day = first if date == first.date else archives.with_duplicates(archives.read_day(date))
             if not request.force and (state := existing_state(request.out, tables, day)):
                 yield DayResult(date, state, None)
                 continue
@@ -91,10 +96,6 @@ def run(request: Request, dates: Sequence[str]) -> Iterator[DayResult]:
                 spark = stack.enter_context(_session(request.master, log, size_bytes, writes_classes=True))
             facts = make(spark, request, day, began)
             yield DayResult(date, facts.completeness.state.value, facts)
-
-
-def _day(archive: Location, date: str) -> Day:
-    return inventory.with_duplicates(archive, inventory.read_day(archive, date))
 
 
 @contextlib.contextmanager
@@ -141,10 +142,10 @@ def make(spark: "SparkSession", request: Request, day: Day, began: float) -> "Fa
     from spark_analytics.build_tables import TableBuilder  # noqa: PLC0415 - see _OF_A_DAY
     from spark_analytics.report import build, load, publish  # noqa: PLC0415
 
-    started, tables = dt.datetime.now(dt.UTC), Tables(request.out)
+    started, tables, archives = dt.datetime.now(dt.UTC), Tables(request.out), request.archives
     with tables.dropped_if_interrupted(day.date):
         tables.begin(day.date)
-        builder = TableBuilder(spark, request.archive, tables, day, request.baseline_days)
+        builder = TableBuilder(spark, archives.root, archives.segments_of, tables, day, request.baseline_days)
         with temporary_settings(spark, _REPORT_SETTINGS):
             day_tables = builder.build()
             day = builder.day
@@ -162,17 +163,18 @@ def make(spark: "SparkSession", request: Request, day: Day, began: float) -> "Fa
     return facts
 
 
-def compact(archive: Location, out: Location, date: str, master: str | None) -> Location:
+def compact(archive: Location | Archives, out: Location, date: str, master: str | None) -> Location:
     """Writes the lines of a day as Parquet and returns their directory."""
     from spark_analytics.query import raw_lines  # noqa: PLC0415
 
-    day, log = inventory.read_day(archive, date), locations.log_of(out)
+    archives, log = Archives.at(archive), locations.log_of(out)
+    day = archives.read_day(date)
     with locations.exclusive(out), _session(master, log, _text_bytes([day])) as spark:
-        return raw_lines.compact(spark, archive, out, day)
+        return raw_lines.compact(spark, archives.root, out, day)
 
 
 def query(
-    sql: str, archive: Location | None, out: Location, dates: Sequence[str], form: str, master: str | None
+    sql: str, archive: Location | Archives | None, out: Location, dates: Sequence[str], form: str, master: str | None
 ) -> None:
     """Prints the rows of `sql` over the tables under `out` and the lines of `dates`."""
     from spark_analytics.query import sql as sql_query  # noqa: PLC0415
@@ -182,7 +184,9 @@ def query(
         sql_query.show(spark.sql(sql), sql_query.Format(form))
 
 
-def shell(archive: Location | None, out: Location, dates: Sequence[str], form: str, master: str | None) -> None:
+def shell(
+    archive: Location | Archives | None, out: Location, dates: Sequence[str], form: str, master: str | None
+) -> None:
     """Runs the statements of standard input over the tables under `out` and the lines of `dates`, on one session."""
     from spark_analytics.query import shell as query_shell  # noqa: PLC0415
     from spark_analytics.query import sql as sql_query  # noqa: PLC0415
@@ -194,15 +198,16 @@ def shell(archive: Location | None, out: Location, dates: Sequence[str], form: s
 
 @contextlib.contextmanager
 def _query_session(
-    archive: Location | None, out: Location, dates: Sequence[str], master: str | None
+    archive: Location | Archives | None, out: Location, dates: Sequence[str], master: str | None
 ) -> "Iterator[tuple[SparkSession, Callable[[], None], Path]]":
     """A session tuned to what the query may read, what makes its views, and its log."""
     from spark_analytics.query import sql as sql_query  # noqa: PLC0415
 
-    days = [inventory.read_day(archive, date) for date in dates] if archive else []
-    tables = Tables(out)
+    archives = Archives.at(archive) if archive else None
+    days = [archives.read_day(date) for date in dates] if archives else []
+    tables, root = Tables(out), archives.root if archives else None
     with _log_of_query() as log, _session(master, log, _query_bytes(tables, days)) as spark:
-        yield spark, functools.partial(sql_query.register, spark, tables, archive, days), log
+        yield spark, functools.partial(sql_query.register, spark, tables, root, days), log
 
 
 @contextlib.contextmanager

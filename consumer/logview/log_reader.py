@@ -262,7 +262,7 @@ def _oldest(heads: Mapping[str, TimedDelivery]) -> tuple[str, Delivery] | None:
     return None if found is None else (found, heads[found].delivery)
 
 
-BUDGET_BYTES = 6 * 1024 * 1024
+BUDGET_BYTES = 3 * 1024 * 1024
 """Of messages that wait here, for all streams together; a stream has at least `LEAST_BYTES`.
 
 It is below `max_pending` of the shipped servers: what a slow link has not carried yet waits at the server.

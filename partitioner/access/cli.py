@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from partitioner.access import server_config
-from partitioner.access.permissions import AccountLimits, Role
+from partitioner.access.permissions import AccountLimits, HostReads, Role
 from partitioner.access.roster import STREAMS_ACCOUNT, AccountLayout, AuthMethod, Roster, entry
 from partitioner.access.server_config import (
     SERVER_FILE,
@@ -189,6 +189,21 @@ def migrate(
         _print_added(added, as_json=True)
         return
     sys.stdout.write(_how_to_migrate(directory, roster, added, config if change is not None else None))
+
+
+@app.command()
+def reads(
+    what: Annotated[HostReads, typer.Argument(help="heartbeats, or all: their newest stored lines, too.")],
+    *,
+    directory: Directory = DIRECTORY,
+) -> None:
+    """What hosts may read of what is stored of them. Producers of older versions need `all`.
+
+    With `all`, a small request makes the server copy a whole block: one key can take much of its memory.
+    """
+    with _changing(directory) as store:
+        store.set_reads(what)
+    sys.stdout.write(f"Hosts may read: {what.value}. {_RELOAD}")
 
 
 @app.command()

@@ -60,7 +60,7 @@ LIMITS = {
     # A producer has one connection with 3 subscriptions. The others are for `--once` and `validate --connect` next to
     # it, and for connections that broke and that the server has not noticed yet. Answers that a client does not read
     # wait in the server, up to `max_pending` for each connection.
-    Role.HOST: AccountLimits(connections=8, subscriptions=16, payload_bytes=1024 * 1024),
+    Role.HOST: AccountLimits(connections=4, subscriptions=16, payload_bytes=1024 * 1024),
     # A site subscribes for each of its hosts; the streams that are sourced from it limit the size of messages. Its
     # servers may be several, and each may have an old link that is not noticed yet.
     Role.EDGE: AccountLimits(connections=8, subscriptions=None, payload_bytes=None, links=8),
@@ -73,6 +73,13 @@ The payload is `max_msg_size` of the streams in deploy/nats/stream.json: they ta
 
 RESERVED = frozenset({MOVER, "fshipper", *(role.value for role in Role)})
 """Names that no host may have: programs use them on the bus."""
+
+
+class HostReads(enum.StrEnum):
+    """What a host with an account of its own may read of what is stored of it."""
+
+    ALL = "all"  #: its newest message of lines, too, as producers of older versions must
+    HEARTBEATS = "heartbeats"  #: one request of 80 bytes never makes the server copy a block of lines
 
 
 class Rights(NamedTuple):
@@ -104,19 +111,21 @@ def rights(role: Role, name: str, *, prefix: str) -> Rights:
             return _monitor()
 
 
-def own_account_rights(name: str, *, prefix: str) -> Rights:
+def own_account_rights(name: str, *, prefix: str, reads: HostReads) -> Rights:
     """The rights of a host in an account of its own: the usual ones, and the request for its account's name."""
-    host = _host(name, prefix)
+    host = _host(name, prefix, reads)
     return host._replace(publish=(*host.publish, USER_INFO))
 
 
-def _host(name: str, prefix: str) -> Rights:
+def _host(name: str, prefix: str, reads: HostReads = HostReads.ALL) -> Rights:
     """Its own lines, the newest of them, control messages with its collector, and the map; nothing of other hosts."""
     return Rights(
         publish=(
             f"{prefix}.*.{name}",
             control_up(name),
-            f"$JS.API.DIRECT.GET.*.{prefix}.*.{name}",
+            f"$JS.API.DIRECT.GET.*.{prefix}.*.{name}"
+            if reads is HostReads.ALL
+            else f"$JS.API.DIRECT.GET.{beats_stream(prefix)}.{beat_subject(prefix, name)}",
             f"$JS.API.DIRECT.GET.{BUCKET_STREAM}.{bucket_subject(map_key(prefix))}",
         ),
         subscribe=(f"_INBOX_{name}.>", control_down(name), control_ask(name)),
@@ -250,10 +259,10 @@ def streams_exports(prefix: str) -> tuple[AccountExport, ...]:
     )
 
 
-def host_exports(name: str, *, prefix: str) -> AccountExports:
+def host_exports(name: str, *, prefix: str, reads: HostReads) -> AccountExports:
     """A host sends exactly the requests that it has the right to, and receives those addressed to it."""
     return AccountExports(
-        tuple(AccountExport(subject) for subject in _host(name, prefix).publish),
+        tuple(AccountExport(subject) for subject in _host(name, prefix, reads).publish),
         (AccountExport(control_down(name)), AccountExport(control_ask(name))),
     )
 

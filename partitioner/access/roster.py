@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from partitioner.access.permissions import LIMITS, RESERVED, AccountLimits, Role
+from partitioner.access.permissions import LIMITS, RESERVED, AccountLimits, HostReads, Role
 from shipper.durable_files import replace_file
 from shipper.errors import ConfigError, UsageError
 from shipper.subjects import checked_host
@@ -69,6 +69,7 @@ class Roster(NamedTuple):
     layout: AccountLayout = AccountLayout.FLAT
     streams: str = STREAMS_ACCOUNT
     spares: tuple[str, ...] = ()
+    reads: HostReads = HostReads.ALL  #: of a roster that an older version began
 
     @property
     def has_accounts(self) -> bool:
@@ -100,7 +101,8 @@ class Roster(NamedTuple):
             return cls(str(found["prefix"]), AuthMethod(found["trust"]), {each.name: each for each in members},
                        dict(found["revoked"]), AccountLayout(found.get("layout", AccountLayout.FLAT)),
                        str(found.get("streams", STREAMS_ACCOUNT)),
-                       tuple(map(str, found.get("spares", ()))))  # fmt: skip
+                       tuple(map(str, found.get("spares", ()))),
+                       HostReads(found.get("reads", HostReads.ALL)))  # fmt: skip
         except FileNotFoundError:
             raise UsageError(f"there is no roster in {directory}", hint="make one: fshipper hosts init") from None
         except OSError as error:
@@ -117,6 +119,7 @@ class Roster(NamedTuple):
         }  # fmt: skip
         if self.has_accounts:
             content |= {"layout": self.layout.value, "streams": self.streams, "spares": list(self.spares)}
+            content["reads"] = self.reads.value
         replace_file(directory / FILE, (json.dumps(content, indent=1) + "\n").encode())
 
     def with_member(self, member: Member) -> Self:

@@ -62,11 +62,11 @@ def users_conf(roster: Roster) -> str:
     return "".join([_HEAD, "users: [\n", *users, "]\n"])
 
 
-def exports_of(member: Member, prefix: str) -> AccountExports:
+def exports_of(member: Member, roster: Roster) -> AccountExports:
     """What passes between the account of the streams and that of a host, or a site."""
     if member.role is Role.EDGE:
-        return edge_exports(member.domain or member.name, member.hosts, prefix=prefix)
-    return host_exports(member.name, prefix=prefix)
+        return edge_exports(member.domain or member.name, member.hosts, prefix=roster.prefix)
+    return host_exports(member.name, prefix=roster.prefix, reads=roster.reads)
 
 
 def rights_of(member: Member, roster: Roster) -> Rights:
@@ -74,7 +74,7 @@ def rights_of(member: Member, roster: Roster) -> Rights:
     if member.role is Role.EDGE:
         return edge_rights(member.domain or member.name, member.hosts, roster.others(member), prefix=roster.prefix)
     if member.role is Role.HOST:
-        return own_account_rights(member.name, prefix=roster.prefix)
+        return own_account_rights(member.name, prefix=roster.prefix, reads=roster.reads)
     return rights(member.role, member.name, prefix=roster.prefix)
 
 
@@ -86,7 +86,7 @@ def is_question_of_monitor(export: AccountExport) -> bool:
 def accounts_conf(roster: Roster) -> str:
     """Every account: of the streams with its programs, of the monitor, and one for each host and each site."""
     members = _sorted(roster.members.values())
-    alone = [(member, exports_of(member, roster.prefix)) for member in members if member.role in {Role.HOST, Role.EDGE}]
+    alone = [(member, exports_of(member, roster)) for member in members if member.role in {Role.HOST, Role.EDGE}]
     monitors = [member for member in members if member.role is Role.MONITOR]
     programs = [m for m in members if m.role not in {Role.HOST, Role.EDGE, Role.MONITOR}]
     offered = [(member.account, export) for member, exports in alone for export in exports.from_other]
@@ -163,7 +163,7 @@ port: {port}
 http: "127.0.0.1:8222"
 max_payload: 2MB
 write_deadline: "10s"
-max_pending: 8MB        # of answers that a client does not read; then it is disconnected
+max_pending: 4MB        # of answers that a client does not read; then it is disconnected
 max_connections: 60000  # below LimitNOFILE (65536) by the files of the streams
 ping_interval: "20s"    # a connection that went silent is given up after a minute, not after six
 

@@ -17,6 +17,7 @@ from partitioner.access.credentials import ACCOUNT, OPERATOR, USER, new_key, pub
 from partitioner.access.permissions import (
     LIMITS,
     AccountExports,
+    HostReads,
     Rights,
     Role,
     monitor_exports,
@@ -92,7 +93,7 @@ class AccessStore:
             operator, system = read_key(self._key("operator")), public(read_key(self._key("system")))
             token = credentials.operator_token(operator, now=int(self.now.timestamp()), system=system)
             replace_file(self.directory / OPERATOR_TOKEN, f"{token}\n".encode())
-        roster, added = Roster(prefix, trust, {}, {}, first_layout(trust)), []
+        roster, added = Roster(prefix, trust, {}, {}, first_layout(trust), reads=HostReads.HEARTBEATS), []
         for role in PROGRAMS:
             roster, one = self._add(roster, role.value, role)
             added.append(one)
@@ -168,6 +169,13 @@ class AccessStore:
             self._write(roster._replace(layout=AccountLayout.ISOLATED, members=members))
             (self.directory / server_config.FILE).unlink(missing_ok=True)
 
+    def set_reads(self, reads: HostReads) -> None:
+        """Change what hosts may read of what is stored of them. Raises UsageError: they have no accounts."""
+        with self._changing() as roster:
+            if not roster.has_accounts:
+                raise UsageError("hosts have no accounts of their own yet", hint="run: fshipper hosts migrate")
+            self._write(roster._replace(reads=reads))
+
     def revoke(self, names: Iterable[str]) -> list[Member]:
         """Take hosts, or programs, out of the roster; their secrets here are removed."""
         gone = list(dict.fromkeys(names))
@@ -239,7 +247,7 @@ class AccessStore:
         prefix = roster.prefix
         scopes = {role: (role, key, rights(role, credentials.NAME, prefix=prefix)) for role, key in signers.items()}
         alone = [each for each in roster.members.values() if each.account]
-        exports = {each.name: server_config.exports_of(each, prefix) for each in alone}
+        exports = {each.name: server_config.exports_of(each, roster) for each in alone}
         offered = [(each.account, export) for each in alone for export in exports[each.name].from_other]
         offered += [(spare, export) for spare in roster.spares for export in spare_exports(prefix).from_other]
         flat = roster.layout is not AccountLayout.ISOLATED and (not roster.has_accounts or any(m.before for m in alone))
@@ -258,7 +266,7 @@ class AccessStore:
             operator, self._monitors(), server_config.MONITORS_ACCOUNT, [scopes[Role.MONITOR]], imports=asks,
             revoked=roster.revoked, now=now, limits=LIMITS[Role.MONITOR],
         )  # fmt: skip
-        host = (Role.HOST, signers[Role.HOST], own_account_rights(credentials.NAME, prefix=prefix))
+        host = (Role.HOST, signers[Role.HOST], own_account_rights(credentials.NAME, prefix=prefix, reads=roster.reads))
         begun = credentials.issued_at(self._operator_token())
 
         def own(key: str, name: str, scope: tuple[Role, str, Rights], exports: AccountExports) -> tuple[str, str]:

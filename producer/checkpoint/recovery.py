@@ -93,7 +93,7 @@ class Recovery:
         else:
             last = await publisher.last_stored_in(stream_name(self._destination.prefix, partition), subject)
         newest = receipts.receipt_of(last) if last else None
-        sequence = last.sequence if last and newest else 0
+        sequence = last.sequence if last and (newest or last.is_unread) else 0
         return _Past(partition, newest, sequence, await self._told(publisher, partition, sequence))
 
     async def _told(self, publisher: Publisher, partition: int, sequence: int) -> ReceiptsReply | None:

@@ -45,7 +45,7 @@ class Handshake:
         stored = receipts.surviving(last, acks.known)
         if stored < acknowledged:
             holds = await self._go_back(session, acks, last, stored)
-        elif not receipts.is_known(last, acks.known):
+        if not receipts.is_known(last, acks.known) and (stored >= acknowledged or (last and last.is_unread)):
             unproven = [each.id for each in acks.known.values() if each.archived < each.offset]
         self._doubt({source.id: source.trusted for source in acks.known.values() if source.trusted}, unproven)
         if not holds:

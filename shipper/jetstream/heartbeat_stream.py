@@ -62,7 +62,7 @@ class HeartbeatReader:
             beats += more
             if more:
                 self._next = more[-1].sequence + 1
-            if len(more) < BATCH:
+            if not more:  # the server may end a batch earlier, by its bytes
                 break
         self._created = str(info["created"])
         return HeartbeatUpdate(nanoseconds(info["ts"]), beats, complete)

@@ -18,7 +18,7 @@ from shipper.model import Delivery, Stored, StreamState
 
 NO_MESSAGE = 10037
 PULL_MESSAGES = 500
-PULL_BYTES = 8 * 1024 * 1024
+PULL_BYTES = 2 * 1024 * 1024
 """Of headers in one pull: what bounds the memory of a listing."""
 ANSWER_SECONDS = 5.0
 IDLE_SECONDS = 30  # the server forgets the listing of a program that died

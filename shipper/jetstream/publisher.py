@@ -6,13 +6,14 @@ The window of replies is our own, because `js.publish_async` loses error acks.
 import asyncio
 import itertools
 import json
+import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import nats.errors
 
-from shipper import events
+from shipper import control, events
 from shipper.errors import (
     BucketRefused,
     ConfigError,
@@ -35,6 +36,11 @@ HEADER_RESERVE_BYTES = 16 * 1024
 HANDSHAKE_SECONDS = 5.0
 MAX_UNSENT_BYTES = SOCKET_BUFFER_BYTES // 2  # unsent bytes: above this, messages that may be lost are left out
 BUCKET_SECONDS = 2.0
+EXPECTED = "Nats-Expected-Last-Subject-Sequence"
+NEVER = 1 << 62
+"""A sequence that no message has: the server stores no message that expects it, and names the newest one."""
+WRONG_LAST_SEQUENCE = 10071
+_NUMBER = re.compile(r"\d+$")
 REFUSAL_SECONDS = 0.05  # between two checks whether the server refused a request
 
 
@@ -42,6 +48,7 @@ class JetStreamPublisher(ConnectedSession):
     """One session of publishing to `stream`; ends at the first trouble, but a full stream may be waited for in it."""
 
     may_read_mentions = True  #: until a server refused it once
+    may_read_lines = True  #: the same for stored messages of its own: `fshipper hosts reads`
     may_see_streams = True  #: until a server refused it once, which costs a session: a host needs no right for it
 
     def __init__(self, connection: Connection, stream: str) -> None:
@@ -75,19 +82,39 @@ class JetStreamPublisher(ConnectedSession):
         """The newest message on exactly `subject`."""
         self._replies.check()
         try:
-            return await last_stored(self._connection, self._stream, subject, within=HANDSHAKE_SECONDS)
+            return await self._last(self._stream, subject)
         except nats.errors.NoRespondersError:
             raise await self._silence() from None
 
     async def last_stored_in(self, stream: str, subject: str) -> Stored | None:
         """The newest message on `subject` in another partition's stream."""
         try:
-            return await last_stored(self._connection, stream, subject, within=HANDSHAKE_SECONDS)
+            return await self._last(stream, subject)
         except nats.errors.NoRespondersError:
             raise StreamMissing(f"stream {stream} does not exist") from None
         except RightMissing as error:
             self._connection.forgive()  # an operator may allow a host its own partition only
             raise StreamMissing(str(error)) from None
+
+    async def _last(self, stream: str, subject: str) -> Stored | None:
+        if JetStreamPublisher.may_read_lines:
+            try:
+                return await last_stored(self._connection, stream, subject, within=HANDSHAKE_SECONDS)
+            except RightMissing:
+                self._connection.forgive()  # the server only refused an answer
+                JetStreamPublisher.may_read_lines = False
+        return await self._last_unread(subject)
+
+    async def _last_unread(self, subject: str) -> Stored | None:
+        """The newest message by its sequence, from the refusal of an empty message that is never stored."""
+        impossible = {EXPECTED: str(NEVER)}
+        reply = await self._connection.request(subject, b"", within=HANDSHAKE_SECONDS, headers=impossible)
+        error = (control.decode(reply.data) or {}).get("error") or {}
+        found = _NUMBER.search(str(error.get("description")))
+        if error.get("err_code") != WRONG_LAST_SEQUENCE or found is None:
+            raise SessionLost(f"{subject}: the server does not name the newest message: {error or reply.data[:200]!r}")
+        sequence = int(found[0])
+        return Stored(sequence, 0, subject, {}, b"", is_unread=True) if sequence else None
 
     async def _silence(self) -> ShipperError:
         """Why no server answers for the stream. Raises the error of the server: no JetStream, or no such stream."""

@@ -26,8 +26,8 @@ from shipper.stream_source import origin_of
 from shipper.subjects import DEAD_LETTERS
 
 PULLS = 2  # overlapping, so that the server never waits for the next pull
-PULL_BYTES = 3 * 1024 * 1024
-"""Maximum bytes of a pull: all pulls together are below `max_pending` of the shipped configurations (8 MB).
+PULL_BYTES = 3 * 512 * 1024
+"""Maximum bytes of a pull: all pulls together are below `max_pending` of the shipped configurations (4 MB).
 
 With more, the server disconnects a collector that does not read for a moment, or has a slow link.
 """

@@ -15,7 +15,7 @@ from shipper.jetstream.fast_client import Message
 Json = dict[str, Any]
 
 CHUNK_BYTES = 128 * 1024
-WINDOW_BYTES = 4 * 1024 * 1024
+WINDOW_BYTES = 2 * 1024 * 1024
 """What the server sends before it waits for an acknowledgement: below `max_pending` of the shipped configurations."""
 IDLE_SECONDS = 20.0
 END_SECONDS = 300.0  # after the last chunk the server unpacks everything, and reads it once

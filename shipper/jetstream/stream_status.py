@@ -151,7 +151,7 @@ SAMPLE_BYTES = 64 * 1024 * 1024
 """Maximum bytes of payload that a sample reads."""
 SAMPLE_SECONDS = 10.0
 """Maximum seconds for one request."""
-SAMPLE_BATCH = {"batch": 256, "max_bytes": 8 * 1024 * 1024}
+SAMPLE_BATCH = {"batch": 256, "max_bytes": 2 * 1024 * 1024}
 """Of one request: what is in memory here."""
 
 

@@ -12,7 +12,7 @@ import io
 import json
 import re
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +27,12 @@ from spark_analytics.storage.locations import Location
 TABLES_VERSION = 6
 """Increased when the same input gives other tables: then every day is reported again."""
 
+MAX_TEXT_RATIO = 1000
+"""Most bytes of text for one stored byte of a host: a real log that repeats itself reaches some hundred."""
+
+FREE_TEXT_BYTES = 16 << 30
+"""Text of a host and day that is read whatever its ratio is."""
+
 _DAY_DIRECTORY = re.compile(r"date=(\d{4}-\d\d-\d\d)")
 MAX_NUMBER = 1 << 53
 """Limit above any number in a valid manifest."""
@@ -35,6 +41,10 @@ MAX_PARTITION = (1 << 31) - 1
 _PATH = re.compile(r"date=(?P<date>[^/]*)/.*-(?P<number>\d{20})(?:\.[a-z]+)?", re.DOTALL)
 _SOURCE = re.compile(rb'"source": ?"([^"]*)"')
 _SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+SegmentsOf = Callable[[str], Sequence[Segment]]
+"""The segments that the manifests of a day list."""
 
 
 class NothingSealed(Unavailable):
@@ -68,6 +78,7 @@ class Day:
     damaged: frozenset[str] = frozenset()  #: paths of segments that could not be read to their end
     doubled: tuple[Doubled, ...] = ()  #: segments with bytes that an earlier one, of this day or before, also has
     removed_hosts: tuple[str, ...] = ()  #: hosts of which retention by size removed this day, sorted
+    left_out_hosts: tuple[str, ...] = ()  #: hosts with more text than `MAX_TEXT_RATIO` allows: nothing of it is read
 
     @property
     def as_date(self) -> dt.date:
@@ -202,7 +213,7 @@ def read_day(archive: Location, date: str) -> Day:
     try:
         if removed := _removed(archive, date):
             raise removed
-        manifests = _read_manifests(archive, date)
+        manifests, left_out = _bounded(_read_manifests(archive, date))
         sizes, open_sizes = _on_disk(archive, date)
     except PermissionError as error:
         raise _unreadable(error, archive) from None
@@ -213,7 +224,29 @@ def read_day(archive: Location, date: str) -> Day:
         open_files=len(open_sizes),
         open_bytes=sum(open_sizes),
         removed_hosts=_removed_hosts(archive, date),
+        left_out_hosts=left_out,
     )
+
+
+def _bounded(read: Manifests) -> tuple[Manifests, tuple[str, ...]]:
+    """`read` without the segments of hosts that store too much text in few bytes, and the names of these hosts.
+
+    A few kilobytes that a host sends can hold hundreds of megabytes of text, which every reader has to unpack.
+    """
+    text, stored = Counter[str](), Counter[str]()
+    for segment in read.segments:
+        if segment.bytes_stored:  # older versions did not note it
+            text[segment.host] += segment.bytes_raw
+            stored[segment.host] += segment.bytes_stored
+    hosts = {host for host in text if text[host] > max(FREE_TEXT_BYTES, MAX_TEXT_RATIO * stored[host])}
+    paths = frozenset(segment.path for segment in read.segments if segment.host in hosts)
+    return without(read, paths), tuple(sorted(map(escaped, hosts)))
+
+
+def without(read: Manifests, paths: Set[str]) -> Manifests:
+    """`read` without the segments of `paths`, whose files are known all the same."""
+    segments = tuple(segment for segment in read.segments if segment.path not in paths)
+    return dataclasses.replace(read, segments=segments, merged=read.merged | paths)
 
 
 def with_duplicates(archive: Location, day: Day) -> Day:
@@ -221,16 +254,23 @@ def with_duplicates(archive: Location, day: Day) -> Day:
 
     The later copy counts as doubled, so a day does not change because of a later one.
     """
-    hosts = {(segment.host, span.source) for segment in day.manifests.segments for span in segment.spans}
+    index = held_before([archive], day.date, day.manifests.segments)
+    return dataclasses.replace(day, doubled=tuple(doubled(day.manifests.segments, before=index)))
+
+
+def held_before(archives: Iterable[Location], date: str, segments: Iterable[Segment]) -> Index:
+    """What `archives` hold of the sources of `segments` from days before `date`."""
+    hosts = {(segment.host, span.source) for segment in segments for span in segment.spans}
     sources = {source.encode("ascii", "replace") for _, source in hosts}
     index = Index()
-    for date in days(archive):
-        if date < day.date and not _removed(archive, date):
-            for segment in _segments_with(archive, date, sources):
-                for span in segment.spans:
-                    if (segment.host, span.source) in hosts:
-                        index.add(segment.host, span.source, span.start, span.end)
-    return dataclasses.replace(day, doubled=tuple(doubled(day.manifests.segments, before=index)))
+    for archive in archives:
+        for day in days(archive):
+            if day < date and not _removed(archive, day):
+                for segment in _segments_with(archive, day, sources):
+                    for span in segment.spans:
+                        if (segment.host, span.source) in hosts:
+                            index.add(segment.host, span.source, span.start, span.end)
+    return index
 
 
 def _segments_with(archive: Location, date: str, sources: Set[bytes]) -> list[Segment]:
@@ -449,9 +489,17 @@ POLL_SECONDS = 5.0
 
 
 def until_closed(archive: Location, dates: Sequence[str], seconds: float, tell: Callable[[str], None]) -> None:
+    """Waits as `until_days_closed` for the days of one archive."""
+    until_days_closed(functools.partial(read_day, archive), dates, seconds, tell)
+
+
+def until_days_closed(
+    read: Callable[[str], Day], dates: Sequence[str], seconds: float, tell: Callable[[str], None]
+) -> None:
     """Returns when every collector has closed `dates` and no file of these is open, at the latest after `seconds`.
 
-    `tell` is called with the collectors and files that are awaited when these change, and when the time is over.
+    `read` gives the inventory of a day. `tell` is called with the collectors and files that are awaited when these
+    change, and when the time is over.
 
     Raises:
         ConfigError: there is no archive, or it cannot be read.
@@ -460,7 +508,7 @@ def until_closed(archive: Location, dates: Sequence[str], seconds: float, tell: 
     end = time.monotonic() + seconds
     for date in dates:
         said = ""
-        while awaited := _awaited(archive, date):
+        while awaited := _awaited(read, date):
             left = end - time.monotonic()
             if left <= 0:
                 tell(f"{date}: waited in vain for {awaited}; it is reported as it is")
@@ -471,10 +519,10 @@ def until_closed(archive: Location, dates: Sequence[str], seconds: float, tell: 
             time.sleep(min(POLL_SECONDS, left))
 
 
-def _awaited(archive: Location, date: str) -> str:
+def _awaited(read: Callable[[str], Day], date: str) -> str:
     """What is missing before the day is closed, in words; empty if it is closed."""
     try:
-        day = read_day(archive, date)
+        day = read(date)
     except NothingSealed:
         return "its first segment"
     if day.manifests.open_collectors:

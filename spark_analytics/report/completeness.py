@@ -116,6 +116,7 @@ def account(rows: Sequence[Row], day: Day, seq_missing: int) -> Account:
         open_collectors=manifests.open_collectors,
         torn_manifests=manifests.torn,
         removed_hosts=day.removed_hosts,
+        left_out_hosts=day.left_out_hosts,
         open_files=day.open_files,
         open_bytes=day.open_bytes,
         repeated_lines=manifests.repeated,

@@ -71,7 +71,9 @@ def is_unusual(day: HostDay) -> bool:
 def silent_hosts(evidence: Evidence) -> list[SilentHost]:
     """Hosts that usually write and wrote nothing, or stopped; those that usually write most first."""
     end = end_of_day(evidence)
-    found = [silent for host in evidence.hosts if (silent := _silent(host, evidence.date, end))]
+    left_out = set(evidence.account.left_out_hosts)  # they wrote, and were not read
+    hosts = [host for host in evidence.hosts if host.host not in left_out]
+    found = [silent for host in hosts if (silent := _silent(host, evidence.date, end))]
     return sorted(found, key=lambda host: (host.lines > 0, -host.median_lines, host.host))
 
 

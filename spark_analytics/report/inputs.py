@@ -49,6 +49,7 @@ class Account:
     open_collectors: tuple[str, ...] = ()
     torn_manifests: tuple[str, ...] = ()
     removed_hosts: tuple[str, ...] = ()  #: whose lines of the day retention by size removed: no total counts them
+    left_out_hosts: tuple[str, ...] = ()  #: whose text is too large for its stored bytes: no total counts it
     open_files: int = 0
     open_bytes: int = 0
     repeated_lines: int = 0  #: manifest lines that a later one for the same path replaced

@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from spark_analytics.archive.inventory import MAX_TEXT_RATIO
 from spark_analytics.metrics import events
 from spark_analytics.metrics.statistics import median
 from spark_analytics.report.completeness import kind_state
@@ -32,7 +33,7 @@ SECTIONS = {
 
 
 SEVERITIES = {
-    "sign_in": Severity.ACT, "silent": Severity.LOOK, "empty": Severity.LOOK, "removed_host": Severity.LOOK,
+    "sign_in": Severity.ACT, "silent": Severity.LOOK, "empty": Severity.LOOK, "removed_host": Severity.LOOK, "left_out_host": Severity.LOOK,
     "repair": Severity.LOOK, "auth": Severity.LOOK, "failed_passwords": Severity.LOOK, "break_in": Severity.LOOK,
     "fatal": Severity.LOOK, "error_rate": Severity.LOOK, "web_errors": Severity.LOOK, "new_pattern": Severity.LOOK,
     "surging_pattern": Severity.LOOK, "back_pattern": Severity.LOOK,
@@ -228,6 +229,10 @@ def _notes(account: Account) -> Iterator[Finding]:
         text = f"retention removed the day of {count(number, 'host')}, which no total counts"
         examples = [(clean(name, 80), name) for name in account.removed_hosts[:NAMED]]
         yield _naming("removed_host", State.ATTENTION, text, number, examples)
+    if number := len(account.left_out_hosts):
+        text = f"no total counts {count(number, 'host')} with over {MAX_TEXT_RATIO:,} bytes of text in a stored byte"
+        examples = [(clean(name, 80), name) for name in account.left_out_hosts[:NAMED]]
+        yield _naming("left_out_host", State.ATTENTION, text, number, examples)
     open_size = size(account.open_bytes)
     rows = (
         ("open_file", State.OPEN, account.open_files, "file", f"still open with {open_size}, not counted here"),

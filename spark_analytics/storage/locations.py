@@ -183,7 +183,7 @@ def uri(location: Location, path: str) -> str:
     Lines of a file whose name is encoded differently belong to no segment; the audit then reports it as `differs`.
     """
     scheme, _, rest = target(location).partition(":")
-    return f"{scheme}:{_encoded(rest)}/{_encoded(path)}"
+    return f"{scheme}:{_encoded(rest.rstrip('/'))}/{_encoded(path)}"
 
 
 def _encoded(text: str) -> str:

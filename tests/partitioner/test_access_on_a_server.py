@@ -138,6 +138,7 @@ def test_programs_that_live_on_lack_no_right(world: Secured, tmp_path: Path) -> 
         "$JS.API.CONSUMER.MSG.NEXT.LOGS_0.collector",
         "$JS.API.DIRECT.GET.LOGS_0",
         f"$JS.API.DIRECT.GET.LOGS_0.logs.p0.{OTHER}",
+        f"$JS.API.DIRECT.GET.LOGS_0.logs.p0.{HOST}",
         "$JS.API.INFO",
         "$KV.fshipper.lease.logs.0",
         "dlq.LOGS_0.x",
@@ -186,8 +187,72 @@ async def test_a_role_may_not_publish_to(keyed: Secured, role: str, subject: str
 
 async def test_what_a_host_may_do_is_not_refused(keyed: Secured) -> None:
     assert not await refused(keyed, HOST, publish=f"logs.p0.{HOST}")
-    assert not await refused(keyed, HOST, publish=f"$JS.API.DIRECT.GET.LOGS_0.logs.p0.{HOST}")
+    assert not await refused(keyed, HOST, publish=f"$JS.API.DIRECT.GET.LOGS_BEATS.logs.beat.{HOST}")
     assert not await refused(keyed, HOST, subscribe=f"_INBOX_{HOST}.x.*")
+
+
+async def test_an_operator_lets_hosts_with_older_producers_read_their_newest_lines(world: Secured) -> None:
+    newest = f"$JS.API.DIRECT.GET.LOGS_0.logs.p0.{HOST}"
+    for what, is_refused in (("all", False), ("heartbeats", True)):
+        assert f"Hosts may read: {what}." in world.hosts("reads", what)
+        world.server.restart()
+        assert await refused(world, HOST, publish=newest) is is_refused
+
+
+@pytest.mark.parametrize("reads", ["heartbeats", "all"])
+def test_what_the_server_lost_is_sent_again_whatever_a_host_may_read(
+    world: Secured, tmp_path: Path, reads: str
+) -> None:
+    world.hosts("reads", reads)
+    world.server.restart()
+    apply(world)
+    log = tmp_path / "app.log"
+    log.write_bytes(LINES)
+    assert world.fleet.run("produce", "--once", str(log), HOSTNAME=HOST, **world.as_(HOST)).returncode == 0
+    asyncio.run(recreated(world))
+    with log.open("ab") as more:
+        more.write(LINES)
+
+    done = world.fleet.run("produce", "--once", str(log), HOSTNAME=HOST, **world.as_(HOST))
+
+    assert (done.returncode, "server_lost_data" in done.stderr) == (0, True), done.stderr
+    again = world.fleet.run("produce", "--once", str(log), HOSTNAME=HOST, **world.as_(HOST))
+    assert (again.returncode, "server_lost_data" in again.stderr) == (0, False), again.stderr
+    assert world.fleet.run("consume", "--drain", **world.as_("collector")).returncode == 0
+    assert world.fleet.archived(HOST, log) == 2 * LINES
+
+
+@pytest.mark.parametrize("reads", ["heartbeats", "all"])
+def test_a_lost_checkpoint_doubles_no_line_whatever_a_host_may_read(world: Secured, tmp_path: Path, reads: str) -> None:
+    world.hosts("reads", reads)
+    world.server.restart()
+    apply(world)
+    log = tmp_path / "app.log"
+    log.write_bytes(LINES)
+    own = {"HOSTNAME": HOST, "SHIPPER_LISTEN": "", **world.as_(HOST)}
+    assert world.fleet.run("produce", "--once", str(log), **own, SHIPPER_STATE=str(tmp_path / "first")).returncode == 0
+    second = world.fleet.start("produce", str(log), **own, SHIPPER_STATE=str(tmp_path / "second"))
+    until(lambda: "recovery_waits" in second.log, what=lambda: second.log)
+    collector = world.fleet.start("consume", **world.as_("collector"))
+    with log.open("ab") as more:
+        more.write(LINES)
+
+    until(lambda: len(world.fleet.archived(HOST, log)) >= 2 * len(LINES), what=lambda: second.log + collector.log)
+
+    assert (second.stop(), collector.stop()) == (0, 0)
+    assert world.fleet.archived(HOST, log) == 2 * LINES
+
+
+async def recreated(world: Secured) -> None:
+    """The stream of the host's partition is new and empty, as after the loss of a server's disk."""
+    admin = await world.connect("partitioner")
+    for name in ("LOGS_0", "LOGS_1"):
+        found = json.loads((await admin.request(f"$JS.API.STREAM.INFO.{name}", b"", timeout=5)).data)
+        await admin.request(f"$JS.API.STREAM.DELETE.{name}", b"", timeout=5)
+        config = json.dumps(found["config"]).encode()
+        assert b"error" not in (await admin.request(f"$JS.API.STREAM.CREATE.{name}", config, timeout=5)).data
+    await admin.close()
+    world.fleet.must("partition", "apply", "--partitions", "2", **world.as_("partitioner"))
 
 
 async def test_what_a_host_may_not_publish_is_nowhere_in_the_streams(world: Secured, tmp_path: Path) -> None:
@@ -238,7 +303,6 @@ def test_a_program_with_the_wrong_key_names_the_missing_right(
     ("taken", "right"),
     [
         ('"logs.*.web1.example.net", ', f'publish to "logs.p1.{HOST}"'),
-        (f'"$JS.API.DIRECT.GET.*.logs.*.{HOST}", ', f'publish to "$JS.API.DIRECT.GET.LOGS_1.logs.p1.{HOST}"'),
     ],
 )
 def test_a_single_missing_right_is_named(keyed: Secured, tmp_path: Path, taken: str, right: str) -> None:

@@ -128,6 +128,20 @@ def test_changing_what_exists_wants_a_terminal_or_yes(natsd, partition):
     assert config_of(natsd, "LOGS_0")["max_bytes"] == 2**31
 
 
+def test_streams_of_an_older_version_get_the_short_window_of_message_ids(natsd, partition):
+    partition("apply")
+    short = {name: config_of(natsd, name)["duplicate_window"] for name in ("LOGS_0", "LOGS_BEATS")}
+
+    async def made_long(admin):
+        for name in short:
+            await admin.update_stream({**(await admin.stream(name))["config"], "duplicate_window": 120 * 10**9})
+
+    on_server(natsd, made_long)
+    assert partition("apply", "--yes")[0] == 0
+    assert short == {name: config_of(natsd, name)["duplicate_window"] for name in short}
+    assert set(short.values()) == {100_000_000}
+
+
 def test_what_others_set_on_a_stream_survives_an_update(natsd, partition):
     partition("apply")
 

@@ -56,6 +56,7 @@ async def _measured(end: End) -> list[Reading]:
         Reading(OF, "p99, during to before", at[1] / at[0], "times"),
         Reading("server", "most memory before", quiet_mib, "MiB"),
         Reading("server", "most memory", _peak_mib(end), "MiB"),
+        Reading("server", "memory, most to before", _peak_mib(end) / quiet_mib, "times"),
     ]
 
 
@@ -80,6 +81,9 @@ CASE = Case(
     "flood",
     "how long do others wait while one key takes all that the server gives it?",
     run,
-    lines=(Line("p99 within twice its value", OF, "p99, during to before", at_most=2.0),),
-    notes=("connections, subscriptions, ids of 3.5 KB, and answers of 500 KB that are not read",),
+    lines=(
+        Line("p99 within twice its value", OF, "p99, during to before", at_most=2.0),
+        Line("memory within twice its value", "server", "memory, most to before", at_most=2.0),
+    ),
+    notes=("connections, subscriptions, ids of 3.5 KB, dead letters, text, requests, and answers that are not read",),
 )
