@@ -355,6 +355,7 @@ def _task(settings: Settings, host: str, watched: Watched, *, once: bool, new: b
         drain_within=chosen.drain_within,
         rate=chosen.rate,
         heartbeat=0.0 if once else chosen.heartbeat,
+        reports_end=chosen.heartbeat > 0,
         recover_wait=min(recover_wait, ONCE_RECOVER_SECONDS) if once else recover_wait,
         when_silent=WhenSilent.REFUSE if chosen.recover_wait is None else WhenSilent.BEGIN_ANEW,
         delete_archived=None if once else chosen.delete_archived,

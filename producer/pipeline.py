@@ -284,6 +284,8 @@ class Pipeline:
                 if self._may_read and not delivery.tailer.idle:
                     batcher.begin()
                 elif self._is_done:
+                    if not self._stop.requested:
+                        await self._sessions.heartbeats.report_end(session)
                     return None
                 else:
                     delivery.check_late()
