@@ -90,14 +90,14 @@ _DISK = {
 
 def hindrance(sign: CollectorSign) -> Cause:
     """Why a collector that is alive cannot write."""
-    name, of = f"collector {sign.name}", f" ({sign.directory})" if sign.directory else ""
+    name, where = f"collector {sign.name}", f" (archive {sign.directory})" if sign.directory else ""
     disk_trouble = (
         _full(sign) if _says(sign, ENOSPC) else next((_DISK[each] for each in _DISK if _says(sign, each)), "")
     )
     if disk_trouble:
-        return Cause("disk", "archive disk", f"{disk_trouble}{of}; {name} waits")
+        return Cause("disk", "archive disk", f"{disk_trouble}; {name} waits{where}")
     if _says(sign, EACCES) or _says(sign, EPERM):
-        return Cause("collector", name, f"{name} has no right to write the archive{of}: {sign.trouble}")
+        return Cause("collector", name, f"{name} has no right to write the archive: {sign.trouble}{where}")
     if "sessions ended at message" in sign.trouble:
         return Cause("collector", name, f"{name} cannot read a message: {sign.trouble}")
     return Cause("collector", name, f"{name} cannot work: {sign.trouble}")

@@ -237,11 +237,19 @@ def _by_cause(partitions: Iterable[Partition]) -> list[list[Partition]]:
     """The partitions in groups that wait for the same."""
     groups: dict[tuple[object, ...], list[Partition]] = {}
     for each in partitions:
-        sign = each.sign
-        by_sign = sign and (sign.name, sign.trouble, sign.is_released, sign.is_silent)
-        same = each.why if each.cause and each.cause.kind == "partition" else by_sign
-        groups.setdefault((each.cause and each.cause[:2], same), []).append(each)
+        groups.setdefault(_cause_of(each), []).append(each)
     return list(groups.values())
+
+
+def _cause_of(partition: Partition) -> tuple[object, ...]:
+    """The same for partitions that wait for the same."""
+    cause, sign = partition.cause, partition.sign
+    assert cause is not None  # noqa: S101 - the caller has only such
+    if cause.kind == "disk" and sign is not None:
+        return cause.kind, sign.archive  # the error names another file for each partition
+    if cause.kind == "partition" or sign is None:
+        return cause.kind, cause.why if cause.kind == "partition" else ""
+    return cause.kind, sign.name, sign.trouble, sign.is_released, sign.is_silent
 
 
 def _problem(partitions: Sequence[Partition], waiting: Sequence[HostStatus]) -> Problem:
@@ -252,7 +260,7 @@ def _problem(partitions: Sequence[Partition], waiting: Sequence[HostStatus]) -> 
     cause, numbers = whole.cause, {each.status.partition for each in partitions}
     assert cause is not None  # noqa: S101 - only partitions with a cause are in a group
     why = cause.why
-    if cause.what and not first.unread and lag:
+    if first.sign is not None and first.sign.is_hindered and lag:
         why += f"; {counted(lag, 'message waits', 'messages wait')}"
     if hosts := sum(host.partition in numbers for host in waiting):
         why += f"; {counted(hosts, 'host waits', 'hosts wait')}"
