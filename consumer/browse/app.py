@@ -62,6 +62,7 @@ FOR_PROGRAMS = ("--json", "--progress=json", f"--jobs={min(4, os.cpu_count() or 
 """The worker processes of a search are few: others search at the same time."""
 
 
+MOST_NOTES = 5
 HIT_FIELDS = ("time", "host", "file", "offset", "line")
 
 
@@ -168,7 +169,7 @@ class BrowseServer:
                 raise UsageError("the search is too long", hint="search for less")
             found = command(read_request(unquote(text)))
         except UsageError as error:
-            return _refusal(400, str(error), error.hint)
+            return _refusal(400, str(error).partition("\n")[0], error.hint)  # a caret needs a fixed font
         slot = None if self._closed else self._slots.take(user.session)
         if slot is None:
             return _refusal(429, "other searches are still running", "stop one of them, or close another page", again=2)
@@ -225,6 +226,7 @@ class RunningSearch:
         self._dropped = 0
         self._is_complete = self._is_truncated = False
         self._unreadable: list[str] = []
+        self._notes: list[str] = []
         self._outcome = "left"  # the client closed the connection, unless the loop replaces this
         self._closing = threading.Lock()
 
@@ -279,11 +281,17 @@ class RunningSearch:
                 yield self._object("progress", bytes_read=read, bytes_total=total)
             case {"type": "unreadable", "path": path, "error": error}:
                 self._unreadable.append(f"{path}: {error}")
+            case {"type": "note", "note": str(note)}:
+                self._notes.append(note)
             case {"type": "summary", "bytes_read": int(read), "truncated": truncated}:
                 self._read, self._is_truncated, self._is_complete = read, bool(truncated), True
 
     def _trouble(self, code: int) -> dict[str, Any]:
-        told: dict[str, Any] = {"seconds": round(time.monotonic() - self._began, 3), "bytes_read": self._read}
+        told: dict[str, Any] = {
+            "notes": self._notes[:MOST_NOTES],
+            "seconds": round(time.monotonic() - self._began, 3),
+            "bytes_read": self._read,
+        }
         if self._unreadable:
             told["trouble"] = f"error: could not read {'; '.join(self._unreadable[:5])}\nhint: see fshipper audit"
         elif self._outcome == "done" and code and not self._is_complete and not self.found.request.around:

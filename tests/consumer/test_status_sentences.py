@@ -6,7 +6,7 @@ from errno import EACCES, EDQUOT, EIO, ENOSPC, EROFS
 
 import pytest
 from rich.console import Console
-from situations import shows, situations
+from situations import shows
 
 from consumer.cluster.membership import Claim, Member
 from consumer.disk_space import Disk
