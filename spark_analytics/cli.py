@@ -178,6 +178,8 @@ def query(
     """
     if form not in {"table", "csv", "json"}:
         raise UsageError(f"{form!r} is no format", hint="give --format table, csv or json")
+    if "://" not in out and not Path(out).is_dir():
+        raise UsageError(f"there are no reports in {out}", hint="name their directory with --out, or SHIPPER_REPORT")
     wanted = bool(date or since or until)
     texts = (out, _named(archive)) if wanted else (out,)
     with _opened(*texts, master=master) as (target, *sources):

@@ -38,7 +38,7 @@ from consumer.browse.search_process import (
     json_lines,
     read_request,
 )
-from consumer.logview.file_index import is_archive
+from consumer.logview.file_index import is_archive, unreadable
 from consumer.page.server import ICON, page
 from shipper import events
 from shipper.durable_files import replace_file
@@ -346,6 +346,10 @@ def check(settings: Settings) -> Iterator[str]:
 def _checked_archive(settings: Settings) -> Path:
     """The archive that is searched. Raises ConfigError: there is none, or every host name would be allowed."""
     directory = settings.collector.directory.absolute()
+    if why := unreadable(directory):
+        raise ConfigError(
+            f"the archive {directory} cannot be read: {why}", hint="read it as the collector's user or group"
+        )
     if not is_archive(directory):
         hint = "name the collector's directory, as a user who can read it: --archive DIR"
         raise ConfigError(f"there is no archive in {directory}", hint=hint)

@@ -347,7 +347,10 @@ class Collector:
         with contextlib.suppress(ShipperError):  # a collector that does not receive it waits until the lease expires
             await self._membership.put(self._membership.key_of(self._me), replace(self._me, left=True))
         await self._membership.close()
-        events.drained(program="collector", left=self._owned.left)
+        if self.partitions:
+            events.drained(program="collector", left=self._owned.left)
+        else:
+            events.ended_without_session(program="collector", reason=self.trouble)
         if self._owned.failure is not None:
             raise self._owned.failure
 

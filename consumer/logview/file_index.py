@@ -1,5 +1,6 @@
 """Which files of an archive hold the requested text that the streams no longer have: by manifests and journals."""
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -78,6 +79,17 @@ def is_archive(directory: Path) -> bool:
         return layout.is_archive(os.listdir(directory))
     except OSError:
         return False
+
+
+def unreadable(archive: Path) -> str:
+    """Why this user cannot list a directory that exists; empty: they can, or there is none."""
+    try:
+        os.listdir(archive)
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def is_empty(archive: Path) -> bool:
@@ -166,7 +178,9 @@ def _is_of(wanted: Wanted, host: str, file: str) -> bool:
 
 
 def _identity(archive: Path) -> str:
-    """The identity of an archive; empty: it has none. Raises ConfigError: there is no archive."""
+    """The identity of an archive; empty: it has none. Raises ConfigError: there is no archive, OSError: no right."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        os.listdir(archive)  # an archive that may not be read is not one that is missing
     if not is_archive(archive):
         raise ConfigError(
             f"there is no archive at {archive.absolute()}", hint="name the collector's directory: --archive DIR"
