@@ -146,7 +146,7 @@ def _quiet_text(fleet: Fleet) -> str:
     total, ended = len(fleet.hosts), sum(host.state is HostState.ENDED for host in fleet.hosts)
     match fleet.verdict:
         case Verdict.UNKNOWN:
-            return f"No problem is known; {fleet.unknown_hosts} of {counted(total, 'host')} not known"
+            return f"No problem is known; nothing is known of {fleet.unknown_hosts} of {counted(total, 'host')}"
         case Verdict.EMPTY if ended:
             return f"No producer runs; {counted(ended, 'host')} ended as requested"
         case Verdict.EMPTY:
