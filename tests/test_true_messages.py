@@ -1,4 +1,4 @@
-"""What programs write at their end is true: nothing is said to be sent or made that was not."""
+"""What programs write at their end is true: nothing is reported as sent or made that was not."""
 
 import asyncio
 import json

@@ -24,7 +24,7 @@ SILENT_LEASES = 2.0
 class Severity(enum.StrEnum):
     """How severe a cause is, in the words of the state of a host."""
 
-    HALTED = "dead"  #: nothing moves until somebody acts
+    HALTED = "dead"  #: nothing moves until an operator acts
     SLOWED = "stuck"  #: something waits, or is about to
     NOTE = "note"  #: nothing waits
 

@@ -26,7 +26,6 @@ from shipper.jetstream.direct_get import direct_batch
 from shipper.jetstream.heartbeat_stream import HeartbeatReader, HeartbeatUpdate
 from shipper.jetstream.kv_bucket import JetStreamBucket
 from shipper.jetstream.stream_status import PartitionStatus, status
-from shipper.model import Entry
 from shipper.settings import NatsSettings
 from shipper.subjects import lease_key, members_of, parse_log_subject, partition_subjects
 
@@ -186,7 +185,11 @@ class FleetPoller:
         members = {
             key: member for key, entry in entries.items() if key not in keys and (member := to_member(entry.value))
         }
-        live = [member for key, member in members.items() if not member.left and _renewed(entries[key], member, now_ns)]
+        live = [
+            member
+            for key, member in members.items()
+            if not member.left and _renewed(entries[key].time_ns, member, now_ns)
+        ]
         claims = {
             keys[key]: claim for key, entry in entries.items() if key in keys and (claim := to_claim(entry.value))
         }
@@ -205,8 +208,8 @@ class _Collectors(NamedTuple):
     doubled: int  #: bytes that archives hold twice
 
 
-def _renewed(entry: Entry, member: Member, now_ns: int) -> bool:
-    return now_ns - entry.time_ns < 1e9 * max(SILENT_SECONDS, SILENT_LEASES * member.lease_seconds)
+def _renewed(at_ns: int, member: Member, now_ns: int) -> bool:
+    return now_ns - at_ns < 1e9 * max(SILENT_SECONDS, SILENT_LEASES * member.lease_seconds)
 
 
 def _doubled(members: Iterable[Member | None]) -> int:

@@ -69,7 +69,7 @@ class Partition:
 class Verdict(enum.StrEnum):
     """The state of the fleet in one word."""
 
-    HALTED = "dead"  #: something does not move until somebody acts
+    HALTED = "dead"  #: something does not move until an operator acts
     SLOWED = "stuck"  #: something is slow or waits
     UNKNOWN = "unknown"  #: no problem is known, and of some hosts nothing is known
     EMPTY = "empty"  #: no host runs: there is none, or all ended
@@ -116,7 +116,7 @@ class Fleet:
 
     @property
     def unknown_hosts(self) -> int:
-        """The number of hosts of which nothing says whether lines wait there."""
+        """The number of hosts of which it is not known whether lines wait there."""
         return sum(host.state is HostState.UNKNOWN for host in self.hosts)
 
     @property

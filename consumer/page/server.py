@@ -120,26 +120,23 @@ def _own_troubles(disk: Disk | None, collecting: Mapping[str, Any]) -> Iterator[
 
 
 def _verdict(fleet: Fleet, troubles: Sequence[Problem]) -> dict[str, Any]:
-    """The first line of the page: its state, its text, and how many problems there are."""
+    """The first line of the page: its state, and its text or the number of hosts and other problems."""
     bad = [each for each in troubles if each.state != NOTE]
     if not bad:
-        return {"state": str(fleet.verdict), "text": _quiet_text(fleet), "problems": 0}
+        return {"state": str(fleet.verdict), "text": _quiet_text(fleet), "hosts": 0, "others": 0}
     halted = any(each.state in {HostState.DEAD, HostState.SHARED} for each in bad)
     hosts = sum(each.kind == "host" for each in bad)
     others = len(bad) - hosts
-    if hosts and others:
-        text = f"{counted(hosts, 'host')} and {counted(others, 'other thing')} need a look"
-    elif hosts:
-        text = f"{counted(hosts, 'host needs', 'hosts need')} a look"
-    elif others == 1:
+    text = ""  # the page counts them
+    if others == 1 and not hosts:
         what, why = bad[0].what, bad[0].why.partition(";")[0]
         text = why if what in why else f"{what}: {why}"
-    else:
-        text = f"{others} things need a look"
     return {
-        "state": str(Verdict.HALTED if halted else Verdict.SLOWED), "text": text[:1].upper() + text[1:],
-        "problems": len(bad),
-    }  # fmt: skip
+        "state": str(Verdict.HALTED if halted else Verdict.SLOWED),
+        "text": text[:1].upper() + text[1:],
+        "hosts": hosts,
+        "others": others,
+    }
 
 
 def _quiet_text(fleet: Fleet) -> str:

@@ -85,7 +85,7 @@ class Copies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyScope:
-    """What to look for: the host, its file (empty: any) and the days (UTC, empty: any) of the redaction."""
+    """What to search for: the host, its file (empty: any) and the days (UTC, empty: any) of the redaction."""
 
     host: str
     file: str

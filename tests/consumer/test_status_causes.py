@@ -156,7 +156,7 @@ def test_hosts_that_end_die_or_send_no_heartbeats_are_told_apart(fleet):
     shown = status(fleet)
     assert "once.example" not in shown
     shows("a host shipped with --once", shown)
-    shows("a host shipped with --once, and is asked for", status(fleet, "once.example"))
+    shows("a host shipped with --once, and is named", status(fleet, "once.example"))
     assert fleet.run("status", *SOON, "once.example").returncode == 0
     shows("a host was stopped", shown)
     shows("a host was killed", shown)

@@ -101,10 +101,6 @@ PAGES = {
         at=0.0, hosts=(host(dataclasses.replace(BEAT, leaves=True, ended=True)),)
     ),
     "the page: the archive disk is full": Fleet(at=0.0, hosts=(host(BEAT),), partitions=(hindered(ENOSPC, FULL),)),
-    "the page: several problems": Fleet(
-        at=0.0, hosts=(host(STUCK),), partitions=(partition(unread=True), partition(status=dataclasses.replace(
-            STATUS, partition=1, lag=None))),
-    ),
     "the page: nothing was ever sent": Fleet(at=0.0),
 }  # fmt: skip
 
