@@ -173,17 +173,17 @@ def run(settings: Settings, *, once: bool, read: Callable[[], Settings]) -> None
         raise Fatal(str(held), hint=_hint_of(held.holder)) from None
 
 
-def _serves(listen: str, pid: int) -> bool:
-    """Whether a process listens at an address itself: the port may be that of another producer."""
+def _is_of_another(listen: str, pid: int) -> bool:
+    """Whether another process than `pid` listens at the port of an address, so that its `/status` is another one's."""
     port = listen.rpartition(":")[2]
     try:
-        sockets = {os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir() if each.is_symlink()}
+        own = {os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir() if each.is_symlink()}
         tables = [Path(f"/proc/net/{name}").read_text() for name in ("tcp", "tcp6")]
     except OSError:
-        return False  # of another user: not known
+        return False  # a process of another user: not known
     rows = [row.split() for table in tables for row in table.splitlines()[1:]]
-    own = (row for row in rows if row[3] == LISTENS and f"socket:[{row[9]}]" in sockets)
-    return port.isdecimal() and any(int(row[1].rpartition(":")[2], 16) == int(port) for row in own)
+    listening = [row for row in rows if row[3] == LISTENS and f"{int(row[1].rpartition(':')[2], 16)}" == port]
+    return bool(listening) and not any(f"socket:[{row[9]}]" in own for row in listening)
 
 
 LISTENS = "0A"
@@ -196,7 +196,7 @@ def _hint_of(holder: LockHolder) -> str:
     if "--once" in holder.command.split():
         return f"it ends by itself, as it was started with --once; wait for it (ps -fp {pid}), then try again"
     see = f"see it: systemctl status fshipper-producer, or ps -fp {pid}"
-    if holder.listen and _serves(holder.listen, holder.pid):
+    if holder.listen and not _is_of_another(holder.listen, holder.pid):
         see += f"; what it ships: curl http://{holder.listen}/status"
     more = f"add them to producer.files of its configuration and reload it: kill -HUP {pid}"
     return f"a producer of this host runs already; {see}. To ship more files, {more}; or stop it, and name all files"

@@ -25,7 +25,7 @@ class Situation(NamedTuple):
     def pattern(self) -> re.Pattern[str]:
         text = re.escape(self.shown.replace("\\|", "|"))
         text = re.sub(r"\d[\d.,]*(\\ (B|KiB|MiB|GiB|TiB|s|min|h|d)\b)?", lambda found: _number(found[0]), text)
-        return re.compile(text.replace("…", ".*?").replace(r"\ ", r"\s+"))
+        return re.compile(text.replace("…", ".*?").replace(r"\ ", r"\s+"), re.DOTALL)
 
 
 def _number(found: str) -> str:

@@ -2,10 +2,11 @@
 
 import asyncio
 import json
+import socket
 
 import nats
 import pytest
-from fleet import Fleet
+from fleet import Fleet, until
 
 from shipper import telemetry
 
@@ -90,3 +91,15 @@ def test_the_times_of_dead_letters_for_programs_are_iso_8601(fleet):
 def test_work_with_an_end_is_quiet_on_a_terminal_only(monkeypatch, level, is_chosen, style, is_terminal, expected):
     monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal)
     assert telemetry.level_of_run(level, is_chosen=is_chosen, style=style) == expected
+
+
+def test_a_hint_names_no_address_at_which_another_program_listens(fleet):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        path = log_file(fleet)
+        first = fleet.start("produce", path, HOSTNAME="web1.example", SHIPPER_LISTEN=address)
+        until(lambda: "session_begun" in first.log, what=lambda: first.log)
+        second = fleet.run("produce", "--once", path, HOSTNAME="web1.example")
+        assert "a producer of this host runs already" in second.stderr
+        assert "curl" not in second.stderr
+        assert first.stop() == 0
