@@ -178,9 +178,9 @@ def query(
     """
     if form not in {"table", "csv", "json"}:
         raise UsageError(f"{form!r} is no format", hint="give --format table, csv or json")
-    if "://" not in out and not Path(out).is_dir():
-        raise UsageError(f"there are no reports in {out}", hint="name their directory with --out, or SHIPPER_REPORT")
     wanted = bool(date or since or until)
+    if not wanted and "://" not in out and not Path(out).is_dir():
+        raise UsageError(f"there are no reports in {out}", hint="name their directory with --out, or SHIPPER_REPORT")
     texts = (out, _named(archive)) if wanted else (out,)
     with _opened(*texts, master=master) as (target, *sources):
         dates = _dates(sources[0], date, since, until) if sources else []

@@ -179,7 +179,7 @@ def test_a_partition_without_an_owner_is_reported_from_the_second_poll_on():
     at_once = fleet(stream(lag=7, waiting=0), at=100.1, before=first)
     second = fleet(stream(lag=7, waiting=0), at=100.55, before=at_once)
     assert [each.is_well for each in (first, at_once, second)] == [True, True, False]
-    assert second.partitions[0].why == "7 messages wait, and no collector reads them"
+    assert second.partitions[0].why == "7 messages wait, and collector alpha is alive and requests none"
 
 
 @pytest.mark.parametrize("changed", [{"ack_floor": 10}, {"waiting": 1}, {"lag": 0}])
