@@ -8,7 +8,8 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -322,7 +323,7 @@ def run(options: RedactOptions) -> int:
     scope = CopyScope(host=options.host, file=options.file, since=first, until=last, finds=choice.is_in)
     days = {date_of(each.segment.path) for each in told}
     days |= {date_of(each.path) for each in where.sealed() if each.redactions}
-    copies = asyncio.run(find_copies(settings, scope, days))
+    copies = _awaited(find_copies(settings, scope, days))
     if options.streams and copies.unchecked:
         raise Unavailable(f"the streams cannot be read: {copies.unchecked}", hint="nothing was changed")
     removes = options.streams and any(each.removable for each in copies.streams)
@@ -334,12 +335,22 @@ def run(options: RedactOptions) -> int:
         elif not options.dry_run:
             _finish(where)
         if removes and not options.dry_run:
-            copies = asyncio.run(remove_copies(settings, copies))
+            copies = _awaited(remove_copies(settings, copies))
     waiting = where.waiting()
     _tell(told, waiting, copies, as_json=options.as_json, done=not options.dry_run)
     if copies.failure is not None:
         raise copies.failure
     return EXIT_LEFT if waiting else EXIT_OK
+
+
+def _awaited(work: Coroutine[Any, Any, Copies]) -> Copies:
+    """The result of `work`, also where the caller runs an event loop: then in a thread of its own."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
 
 
 def _choice(options: RedactOptions) -> Choice:
