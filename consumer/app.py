@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from functools import partial
 from math import inf
 
-from consumer.archive import ArchiveLocation, Layout, check_subject, journal_directory, open_archive
+from consumer.archive import (
+    ArchiveLocation,
+    Layout,
+    check_subject,
+    journal_directory,
+    open_archive,
+    unmade_if_refused,
+)
 from consumer.audit.count_duplicates import DuplicateCount
 from consumer.background import BackgroundTasks
 from consumer.cluster.coordinator import ArchiveUsage, Collector
@@ -62,7 +69,8 @@ async def run(settings: Settings, until: Until, *, read: Callable[[], Settings])
     while True:
         stop_run = reloading.begin()
         try:
-            await _run_once(reloading.plan, until, stop_run, has_worked=not reloading.is_first)
+            with unmade_if_refused(reloading.plan.settings.collector.directory):
+                await _run_once(reloading.plan, until, stop_run, has_worked=not reloading.is_first)
         except Fatal as error:
             if not reloading.falls_back(error):
                 raise

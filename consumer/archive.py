@@ -1,12 +1,15 @@
 """The archive directory: paths of files, its identity, and whether a partition's journal belongs to it."""
 
 import contextlib
+import errno
 import fcntl
 import functools
 import json
 import os
 import re
 import secrets
+import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,10 +121,35 @@ def open_archive(directory: Path) -> str:
             raise PermissionError(13, "Permission denied")
         return str(found["id"])
     except (OSError, ValueError, KeyError) as error:
+        is_full = isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}
         raise ConfigError(
             f"cannot use the archive directory {directory}: {getattr(error, 'strerror', None) or error}",
-            hint="set SHIPPER_DIRECTORY (--directory) to a directory that this user may write",
+            hint="free space on that disk (df shows it), or extend it"
+            if is_full
+            else "set SHIPPER_DIRECTORY (--directory) to a directory that this user may write",
         ) from None
+
+
+@contextlib.contextmanager
+def unmade_if_refused(directory: Path) -> Iterator[None]:
+    """Remove what the block made of a new archive if it raises ConfigError, unless it holds a partition by then."""
+    existed = directory.exists()
+    before = set(os.listdir(directory)) if existed else set()
+    try:
+        yield
+    except ConfigError:
+        made = set(os.listdir(directory)) - before if directory.is_dir() else set()
+        is_own = IDENTITY in made and made <= {IDENTITY, *OWN}
+        if is_own and not any((directory / JOURNALS).glob("*.sqlite")) and not any(directory.glob("date=*")):
+            for name in sorted(made):
+                if (directory / name).is_dir():
+                    shutil.rmtree(directory / name, ignore_errors=True)
+                else:
+                    (directory / name).unlink(missing_ok=True)
+            if not existed:
+                with contextlib.suppress(OSError):
+                    directory.rmdir()
+        raise
 
 
 def existing_identity(directory: Path, *, hint: str) -> str:

@@ -69,16 +69,19 @@ def consume(
     with importing():
         from consumer.app import run  # noqa: PLC0415 - `--help` needs none of it, and it takes twice as long as the rest
         from consumer.model import Until  # noqa: PLC0415
-        from shipper.config import load  # noqa: PLC0415
+        from shipper.config import load, places  # noqa: PLC0415
         from shipper.durable_files import readable_by  # noqa: PLC0415
         from shipper.lifecycle import give_way, keep_freed_memory  # noqa: PLC0415
-        from shipper.telemetry import set_up_logging  # noqa: PLC0415
+        from shipper.telemetry import level_of_run, set_up_logging  # noqa: PLC0415
 
     def read() -> "Settings":
         return load(flags, config=config)
 
     settings = read()
-    set_up_logging(style=settings.log.format, level=settings.log.level)
+    level, style = settings.log.level, settings.log.format
+    if drain:
+        level = level_of_run(level, is_chosen="log.level" in places(flags, config=config), style=style)
+    set_up_logging(style=style, level=level)
     until = (Until.SEALED if seal else Until.DRAINED) if drain else Until.STOPPED
     gc.set_threshold(GARBAGE_THRESHOLD)
     keep_freed_memory()

@@ -187,8 +187,9 @@ def checked_partitions(asked: int | None, found: ServerPartitions) -> int:
     if there is None or max(1, asked) == there:
         return max(1, asked)
     source = f"the partition map (version {known.version})" if known else "the server"
+    wanted = counted(max(1, asked), "partition") + (" (0 means one)" if asked == 0 else "")
     raise ConfigError(
-        f"{source} has {counted(there, 'partition')}, and the settings have {counted(max(1, asked), 'partition')}",
+        f"{source} has {counted(there, 'partition')}, and --partitions or SHIPPER_PARTITIONS requires {wanted}",
         hint=f"to change the number: fshipper partition move --partitions {max(1, asked)}; to keep it, leave out"
         f" --partitions and SHIPPER_PARTITIONS, or set them to {there}",
     )

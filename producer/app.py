@@ -174,13 +174,30 @@ def run(settings: Settings, *, once: bool, read: Callable[[], Settings]) -> None
         raise Fatal(str(held), hint=_hint_of(held.holder)) from None
 
 
+def _is_of_another(listen: str, pid: int) -> bool:
+    """Whether another process than `pid` listens at the port of an address, so that its `/status` is another one's."""
+    port = listen.rpartition(":")[2]
+    try:
+        own = {os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir() if each.is_symlink()}
+        tables = [Path(f"/proc/net/{name}").read_text() for name in ("tcp", "tcp6")]
+    except OSError:
+        return False  # a process of another user: not known
+    rows = [row.split() for table in tables for row in table.splitlines()[1:]]
+    listening = [row for row in rows if row[3] == LISTENS and f"{int(row[1].rpartition(':')[2], 16)}" == port]
+    return bool(listening) and not any(f"socket:[{row[9]}]" in own for row in listening)
+
+
+LISTENS = "0A"
+"""State of a listening socket in /proc/net/tcp."""
+
+
 def _hint_of(holder: LockHolder) -> str:
     """How to find the producer that runs, and how it ships more files. A second one would ship them twice."""
     pid = str(holder.pid) if holder.pid else "PID"
     if "--once" in holder.command.split():
         return f"it ends by itself, as it was started with --once; wait for it (ps -fp {pid}), then try again"
     see = f"see it: systemctl status fshipper-producer, or ps -fp {pid}"
-    if holder.listen:
+    if holder.listen and not _is_of_another(holder.listen, holder.pid):
         see += f"; what it ships: curl http://{holder.listen}/status"
     more = f"add them to producer.files of its configuration and reload it: kill -HUP {pid}"
     return f"a producer of this host runs already; {see}. To ship more files, {more}; or stop it, and name all files"
@@ -214,7 +231,7 @@ async def _run(
     _report_host_name(host)
     found = scan(watched)
     place = checkpoints.place
-    subject = log_subject(plan.task.prefix, place.partition, host) if place else plan.task.subject
+    subject = log_subject(plan.task.prefix, place.partition, host) if place else ""
     events.producer_started(host=host, subject=subject, files=len(found.files))
     unmatched = without_match(watched, found)
     for problem in unmatched:
@@ -357,6 +374,7 @@ def _task(settings: Settings, host: str, watched: Watched, *, once: bool, new: b
         drain_within=chosen.drain_within,
         rate=chosen.rate,
         heartbeat=0.0 if once else chosen.heartbeat,
+        reports_end=chosen.heartbeat > 0,
         recover_wait=min(recover_wait, ONCE_RECOVER_SECONDS) if once else recover_wait,
         when_silent=WhenSilent.REFUSE if chosen.recover_wait is None else WhenSilent.BEGIN_ANEW,
         delete_archived=None if once else chosen.delete_archived,

@@ -18,9 +18,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command()
 def produce(
-    paths: Annotated[
-        list[str] | None, typer.Argument(help="Files and globs (SHIPPER_FILE)", metavar="[PATH]...")
-    ] = None,
+    paths: Annotated[list[str] | None, typer.Argument(help="Files and globs (SHIPPER_FILE)", metavar="PATH")] = None,
     once: Annotated[
         bool, typer.Option("--once", help="Ship to the ends of the files, wait for every ack, end")
     ] = False,
@@ -130,8 +128,8 @@ def produce(
 
     with importing():
         from producer.app import run  # noqa: PLC0415 - `--help` needs none of it, and it takes twice as long as the rest
-        from shipper.config import load  # noqa: PLC0415
-        from shipper.telemetry import set_up_logging  # noqa: PLC0415
+        from shipper.config import load, places  # noqa: PLC0415
+        from shipper.telemetry import level_of_run, set_up_logging  # noqa: PLC0415
 
     read = partial(load, flags, config=config)
     settings = read()
@@ -140,7 +138,10 @@ def produce(
             raise UsageError("--json goes with --dry-run only")
         if show_redacted:
             raise UsageError("--show-redacted goes with --dry-run only")
-        set_up_logging(style=settings.log.format, level=settings.log.level)
+        level, style = settings.log.level, settings.log.format
+        if once:
+            level = level_of_run(level, is_chosen="log.level" in places(flags, config=config), style=style)
+        set_up_logging(style=style, level=level)
         return run(settings, once=once, read=read)
 
     with importing():

@@ -9,7 +9,7 @@ The backlog is measured for them: bytes of the files that are not acknowledged, 
 import heapq
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import shipper
@@ -21,7 +21,7 @@ from producer.session.host_name_guard import HostNameGuard
 from producer.tailer.file_reader import FileReader
 from producer.transform.time_budget import HeldBack
 from shipper import events
-from shipper.heartbeat import MAX_FILES, Heartbeat, LaggingFile, encode
+from shipper.heartbeat import ENDED_EVERY, MAX_FILES, Heartbeat, LaggingFile, encode
 from shipper.ports import Publisher
 from shipper.subjects import beat_subject
 
@@ -160,6 +160,14 @@ class Heartbeats(Periodic):
             now = time.monotonic()
             self._measure(now)
             await publisher.mention(self._subject, encode(self._beat(now, leaves=True)))
+
+    async def report_end(self, publisher: Publisher) -> None:
+        """Send one heartbeat: the producer ends because everything is shipped."""
+        if self._task.reports_end and self._guard.is_checked:
+            now = time.monotonic()
+            self._measure(now)
+            beat = replace(self._beat(now, leaves=True), ended=True, every=ENDED_EVERY)
+            await publisher.mention(self._subject, encode(beat))
 
     def status(self) -> dict[str, Any]:
         """What the producer does now, and what was measured last, for people and scripts."""

@@ -132,6 +132,7 @@ class Pipeline:
         self._stop = stop
         self._inputs = inputs
         self._trouble = "no session with the server yet"  # empty while the session works
+        self._was_served = False  # a session worked, in which lines could be sent
         delivery.on_acknowledged(self._acknowledged)
         self.pulse = scheduler.pulse  #: the progress of the main loop, for the watchdog
 
@@ -147,7 +148,10 @@ class Pipeline:
             self._batcher.close()
             self.delivery.close()
             self._task.edits.close()
-            events.drained(program="producer", left=len(self.delivery.window))
+            if self._was_served:
+                events.drained(program="producer", left=len(self.delivery.window))
+            else:
+                events.ended_without_session(program="producer", reason=self._trouble)
 
     def status(self) -> dict[str, Any]:
         """What the producer does now, for people and scripts."""
@@ -231,6 +235,7 @@ class Pipeline:
 
     async def _serve(self, session: Publisher) -> None:
         self._trouble = ""
+        self._was_served = True
         self._task.patience.served()
         if not len(self.delivery.window):  # nothing is in flight whose ack shows that it works better than the last
             self._task.patience.progress()
@@ -284,6 +289,8 @@ class Pipeline:
                 if self._may_read and not delivery.tailer.idle:
                     batcher.begin()
                 elif self._is_done:
+                    if not self._stop.requested:
+                        await self._sessions.heartbeats.report_end(session)
                     return None
                 else:
                     delivery.check_late()

@@ -194,5 +194,6 @@ def _problem(key: str, origin: _Origin | None, message: str) -> str:
     text = message.removeprefix("Value error, ")
     if origin is None:
         return f"{key}: {text}"
-    shown = "***" if key in _SECRETS else repr(origin.value)
+    has_secret = key in _SECRETS and not (key == "nats.url" and "@" not in str(origin.value))
+    shown = "***" if has_secret else repr(origin.value)
     return f"{origin.place}: {key} = {shown}: {text}"

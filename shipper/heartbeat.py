@@ -59,6 +59,7 @@ class Heartbeat:
     unreadable: int = 0  #: files that cannot be read and directories that cannot be listed
     trouble: str = ""  #: what ended the last session, while no block was acknowledged since
     leaves: bool = False  #: it is stopping: this is its last heartbeat
+    ended: bool = False  #: and it stops because all of its files are shipped (`--once`)
     refused: bool = False  #: another live producer has the name of this host, so this one ends
     instance: str = ""  #: the same for every run on one machine, since its boot, with one state directory
     kernel: str = ""  #: the same for all processes that see each other's numbers
@@ -76,6 +77,9 @@ class Heartbeat:
         return f"process {self.pid} on {self.machine or 'an unnamed machine'}, state directory {self.state}{since}"
 
 
+ENDED_EVERY = KEEP_NS / 1e9
+"""`every` of the heartbeat of a producer that ended on purpose: an older version, which does not know `ended`, must not
+report it as dead while the stream keeps it."""
 DEAD_SECONDS = 20.0
 """Minimum silence after which a producer is dead: one whose stream is full sends a heartbeat every 15 s."""
 DEAD_BEATS = 4.0
@@ -87,7 +91,7 @@ def dead_after(every: float) -> float:
     return max(DEAD_SECONDS, DEAD_BEATS * every)
 
 
-_SENT_IF_SET = frozenset({"refused", "instance", "kernel", "run", "machine", "state", "pid", "other"})
+_SENT_IF_SET = frozenset({"ended", "refused", "instance", "kernel", "run", "machine", "state", "pid", "other"})
 _MAX_CHARACTERS = {"version": 40, "instance": 32, "kernel": 32, "run": 32}
 """Of texts that are shorter than `MAX_NAME`."""
 _K = TypeVar("_K")

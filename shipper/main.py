@@ -23,6 +23,7 @@ SUMMARIES = {
     "produce": "Ship log files of this host to the streams",
     "validate": "Check settings and files, and with --connect the server",
     "consume": "Write what is in the streams to per-host files",
+    "hosts": "Give hosts keys and least rights, and take them back",
     "partition": "Plan, create, watch, move, save and mend the streams",
     "status": "See every host, how it is and why, and how far each partition is read",
     "tail": "Show the logs of all hosts merged, and follow new lines",
@@ -91,7 +92,11 @@ def run(given: Sequence[str]) -> int:
         return EXIT_OK
     verbs = {entry.name: entry for entry in entry_points(group=GROUP)}
     if given[0] not in verbs:
-        sys.stderr.write(f"error: unknown command {given[0]!r}\nhint: fshipper --help lists them\n")
+        from difflib import get_close_matches  # noqa: PLC0415
+
+        meant = get_close_matches(given[0], [*verbs, "version"], n=1)
+        hint = f"did you mean fshipper {meant[0]}? " if meant else ""
+        sys.stderr.write(f"error: unknown command {given[0]!r}\nhint: {hint}fshipper --help lists them\n")
         return EXIT_USAGE
     return _run_verb(verbs[given[0]], given[1:])
 
@@ -144,10 +149,35 @@ def _command(entry: "EntryPoint") -> Any:
     gc.disable()
     try:
         app: typer.Typer = entry.load()
-        return typer.main.get_command(app)
+        command = typer.main.get_command(app)
+        _for_people(command)
+        return command
     finally:
         gc.freeze()
         gc.enable()
+
+
+TYPE_NAMES = {"str": "TEXT", "int": "N", "float": "N", "int range": "N", "float range": "N", "path": "PATH"}
+"""What the help shows for a value, by the type that typer would show."""
+
+
+def _for_people(command: Any) -> None:
+    """Make the help of a command readable: no types of Python, and summaries of subcommands that are not cut."""
+    for parameter in command.params:
+        typed, usage = parameter.display_type_rich, parameter.get_usage_pieces
+        is_option = parameter.param_type_name == "option"
+        parameter.display_type_rich = lambda ctx, typed=typed, is_option=is_option: _value_name(typed(ctx), is_option)
+        parameter.get_usage_pieces = lambda ctx, usage=usage: [piece.strip("{}") for piece in usage(ctx)]
+    for subcommand in getattr(command, "commands", {}).values():
+        summary = " ".join((subcommand.help or "").split("\n\n")[0].split())
+        subcommand.short_help = summary.partition(". ")[0].rstrip(".")
+        _for_people(subcommand)
+
+
+def _value_name(typed: str, is_option: bool) -> str:
+    """`<list[str]>` as people write it; arguments have a name already."""
+    bare = typed.strip("<>").removeprefix("list[").removesuffix("]")
+    return TYPE_NAMES.get(bare, bare) if is_option else ""
 
 
 def _wrong_usage(error: Exception) -> int:

@@ -113,6 +113,7 @@ class Entry(NamedTuple):
 
     revision: int  #: grows with each change of anything in the bucket
     value: bytes
+    time_ns: int = 0  #: when the server stored it, ns since 1970; 0: it was not requested
 
 
 class StreamState(NamedTuple):

@@ -107,6 +107,11 @@ def set_up_logging(*, style: str, level: str) -> None:
     logging.getLogger("nats").setLevel(logging.CRITICAL)  # our sessions report what happened, once
 
 
+def level_of_run(level: str, *, is_chosen: bool, style: str) -> str:
+    """The level for work that has an end: a person at a terminal who chose no level sees warnings and the result."""
+    return "warning" if not is_chosen and style == "text" and level == "info" and sys.stderr.isatty() else level
+
+
 def print_summary(
     what: str, counts: Mapping[str, int], seconds: float, *, style: str, redacted: Mapping[str, int] | None = None
 ) -> None:

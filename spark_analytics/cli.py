@@ -185,6 +185,8 @@ def query(
     if form not in {"table", "csv", "json"}:
         raise UsageError(f"{form!r} is no format", hint="give --format table, csv or json")
     wanted = bool(date or since or until)
+    if not wanted and "://" not in out and not Path(out).is_dir():
+        raise UsageError(f"there are no reports in {out}", hint="name their directory with --out, or SHIPPER_REPORT")
     texts = (out, *_named(archive)) if wanted else (out,)
     with _opened(*texts, master=master) as (target, *places):
         source = Archives.of(places) if places else None

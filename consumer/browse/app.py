@@ -38,7 +38,7 @@ from consumer.browse.search_process import (
     json_lines,
     read_request,
 )
-from consumer.logview.file_index import is_archive
+from consumer.logview.file_index import is_archive, unreadable
 from consumer.page.server import ICON, page
 from shipper import events
 from shipper.durable_files import replace_file
@@ -62,6 +62,7 @@ FOR_PROGRAMS = ("--json", "--progress=json", f"--jobs={min(4, os.cpu_count() or 
 """The worker processes of a search are few: others search at the same time."""
 
 
+MOST_NOTES = 5
 HIT_FIELDS = ("time", "host", "file", "offset", "line")
 TIME_FIELDS = ("event_time", "time_from", "stored_between", "zone")
 """Of a hit that has them."""
@@ -170,7 +171,7 @@ class BrowseServer:
                 raise UsageError("the search is too long", hint="search for less")
             found = command(read_request(unquote(text)))
         except UsageError as error:
-            return _refusal(400, str(error), error.hint)
+            return _refusal(400, str(error).partition("\n")[0], error.hint)  # a caret needs a fixed font
         slot = None if self._closed else self._slots.take(user.session)
         if slot is None:
             return _refusal(429, "other searches are still running", "stop one of them, or close another page", again=2)
@@ -228,6 +229,7 @@ class RunningSearch:
         self._is_complete = self._is_truncated = False
         self._unreadable: list[str] = []
         self._stored_until = ""  # lines that were stored later were not searched
+        self._notes: list[str] = []
         self._outcome = "left"  # the client closed the connection, unless the loop replaces this
         self._closing = threading.Lock()
 
@@ -283,12 +285,18 @@ class RunningSearch:
                 yield self._object("progress", bytes_read=read, bytes_total=total)
             case {"type": "unreadable", "path": path, "error": error}:
                 self._unreadable.append(f"{path}: {error}")
+            case {"type": "note", "note": str(note)}:
+                self._notes.append(note)
             case {"type": "summary", "bytes_read": int(read), "truncated": truncated}:
                 self._stored_until = str(line.get("stored_until", ""))
                 self._read, self._is_truncated, self._is_complete = read, bool(truncated), True
 
     def _trouble(self, code: int) -> dict[str, Any]:
-        told: dict[str, Any] = {"seconds": round(time.monotonic() - self._began, 3), "bytes_read": self._read}
+        told: dict[str, Any] = {
+            "notes": self._notes[:MOST_NOTES],
+            "seconds": round(time.monotonic() - self._began, 3),
+            "bytes_read": self._read,
+        }
         if self._stored_until:
             told["stored_until"] = self._stored_until
         if self._unreadable:
@@ -345,6 +353,10 @@ def check(settings: Settings) -> Iterator[str]:
 def _checked_archive(settings: Settings) -> Path:
     """The archive that is searched. Raises ConfigError: there is none, or every host name would be allowed."""
     directory = settings.collector.directory.absolute()
+    if why := unreadable(directory):
+        raise ConfigError(
+            f"the archive {directory} cannot be read: {why}", hint="read it as the collector's user or group"
+        )
     if not is_archive(directory):
         hint = "name the collector's directory, as a user who can read it: --archive DIR"
         raise ConfigError(f"there is no archive in {directory}", hint=hint)

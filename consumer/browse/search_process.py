@@ -73,6 +73,7 @@ class SearchRequest(_SearchRequest):
     by: Literal["event", "stored"] = "event"
     timezone: Annotated[str, Field(max_length=64)] = "UTC"  #: of times without a zone in the request
     follow: bool = False
+    case_sensitive: bool = False  #: also for a query without a capital letter
     around: Around | None = None
     buckets: Annotated[int, Field(ge=0, le=366 * 86400)] = 0  #: seconds; count all lines over time, and send none
     limit: Annotated[int, Field(ge=1, le=MOST_LINES)] = 1_000
@@ -117,6 +118,7 @@ def command(request: SearchRequest) -> SearchCommand:
     _check_patterns(hosts + files)
     since, until = shown_time(since_ns) if since_ns else "", shown_time(until_ns) if until_ns else ""
     options = [f"--file={each}" for each in files]
+    options += ["--case-sensitive"] if request.case_sensitive and not request.around else []
     if request.follow:
         options += ["--follow", f"--since={FOLLOW_SINCE}"]
     else:

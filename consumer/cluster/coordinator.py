@@ -6,6 +6,7 @@ second does no harm, because a partition changes its owner only by its lease.
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from consumer.archive import try_lock
 from consumer.cluster.locks import lock_identity, name_lock
 from consumer.cluster.membership import FORKED_SECONDS, MAX_FORKED, RENEWALS, Member, Membership
 from consumer.cluster.partition_owner import OwnedPartition, OwnedPartitions
+from consumer.disk_space import DiskGauge
 from shipper import events
 from shipper.durable_files import Lock, LockHeld
 from shipper.errors import ConfigError, Fatal, ShipperError, StreamMissing
@@ -55,6 +57,7 @@ class Collector:
         self._patience = patience
         self._retry = SessionRetry("collector", patience, report=self._note)
         self._usage = usage
+        self._disk = DiskGauge(owned.place.directory)
         self._find_due = 0.0
         self._rounds_without = 0  # a partition
         self._may_end = asyncio.Event()
@@ -166,7 +169,15 @@ class Collector:
         """Renew the held leases first; then read the entries of the others."""
         await self._owned.renew()
         await self._find_partitions()
-        self._me = replace(self._me, known=tuple(self.partitions), doubled=self._usage().doubled_bytes)
+        disk = self._disk.read()
+        self._me = replace(
+            self._me,
+            known=tuple(self.partitions),
+            doubled=self._usage().doubled_bytes,
+            disk_size=disk.size if disk else 0,
+            disk_free=disk.free if disk else 0,
+            lease_seconds=math.ceil(self._membership.lease),
+        )
         await self._membership.put(self._membership.key_of(self._me), self._me)
         await self._membership.read_all(self._known or self.partitions)
         self._others = [member for member in self._membership.members() if self._lives(member)]
@@ -336,7 +347,10 @@ class Collector:
         with contextlib.suppress(ShipperError):  # a collector that does not receive it waits until the lease expires
             await self._membership.put(self._membership.key_of(self._me), replace(self._me, left=True))
         await self._membership.close()
-        events.drained(program="collector", left=self._owned.left)
+        if self.partitions:
+            events.drained(program="collector", left=self._owned.left)
+        else:
+            events.ended_without_session(program="collector", reason=self.trouble)
         if self._owned.failure is not None:
             raise self._owned.failure
 

@@ -24,6 +24,8 @@ from shipper.ports import Bucket
 from shipper.subjects import lease_key, map_key, member_key, members_of
 
 VERSION = 1
+MAX_TROUBLE = 240
+"""Maximum characters of the trouble in a claim."""
 MAX_FORKED = 20
 """Maximum hosts in a claim of which two producers continued one source."""
 FORKED_SECONDS = 24 * 3600.0
@@ -45,6 +47,9 @@ class Member:
     known: tuple[int, ...] = ()  #: all partitions that it knows; in the bucket as spans
     left: bool = False  #: it ended cleanly
     doubled: int = 0  #: bytes that its archive holds twice
+    disk_size: int = 0  #: bytes of the file system of its archive; 0: unknown
+    disk_free: int = 0  #: bytes of it that the collector may still write
+    lease_seconds: int = 0  #: it renews its entries several times within this time; 0: written by an older version
 
     def takes(self, partition: int) -> bool:
         """Whether it may have `partition`."""
@@ -71,6 +76,8 @@ class Claim:
     directory: str = ""  #: where the archive is on the host of the collector; empty: written by an older version
     past: str = ""  #: the newest complete day: all sealed, and the stream can deliver nothing more for it; "": none
     forked: str = ""  #: hosts of which two producers continued one source, the newest first: `host=seconds,...`
+    trouble: str = ""  #: why its owner cannot write at the moment; empty: it can, or an older version wrote it
+    lease_seconds: int = 0  #: as in `Member`
 
     @property
     def position(self) -> Position:

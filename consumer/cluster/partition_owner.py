@@ -17,12 +17,13 @@ from typing import Any
 from consumer.archive import ArchiveLocation, check_journal, note_journal
 from consumer.cluster.epochs import Takeover, begin_epoch, find_takeover, sweep
 from consumer.cluster.lease import Lease
-from consumer.cluster.membership import Claim, Member, Membership, clock, forked_text
+from consumer.cluster.membership import MAX_TROUBLE, Claim, Member, Membership, clock, forked_text
 from consumer.commit.journal import Journal
 from consumer.commit.other_partitions import ArchiveSources, OtherPartitions
 from consumer.commit.sink import Sink
 from consumer.commit.staged_batch import RunTotals
 from consumer.commit.store import PartitionStore
+from consumer.partition.stream import NO_SESSION
 from consumer.pipeline import Worker
 from shipper import events
 from shipper.durable_files import Lock
@@ -31,6 +32,7 @@ from shipper.lifecycle import Pulse, Stop
 
 SWEEP_SECONDS = 30.0
 AGAIN_SECONDS = 1.0
+NOT_OPEN = "it is not open yet"
 
 HoldUntil = Callable[[], Awaitable[object]]
 
@@ -78,11 +80,12 @@ class OwnedPartition:
         self.done = asyncio.Event()  #: nothing is left to write
         self.worker: Worker | None = None
         self.pulse = Pulse(f"partition {partition}")
-        self._opening_trouble = "it is not open yet"
+        self._opening_trouble = NOT_OPEN
         self._parts = parts
         self._footing = footing
         self._before = before
         lease.confirm = self._confirm
+        lease.now = self._as_of_now
 
     async def run(self, hold_until: HoldUntil | None = None) -> None:
         """Write the partition until the work is done, a stop is requested, or another collector has it.
@@ -113,7 +116,6 @@ class OwnedPartition:
             self.done.set()
 
     async def _write(self, worker: Worker) -> None:
-        self.lease.now = self._as_of_now
         sweeping = asyncio.create_task(self._sweep(worker))
         try:
             await worker.run()
@@ -205,7 +207,9 @@ class OwnedPartition:
     # -- during the work, and after it --------------------------------------------------------------------------
 
     def _as_of_now(self, claim: Claim) -> Claim:
-        """`claim` with what is committed now."""
+        """`claim` with what is committed now, and why nothing can be written."""
+        trouble = "" if self.trouble in {NOT_OPEN, NO_SESSION} else self.trouble[:MAX_TROUBLE]
+        claim = replace(claim, trouble=trouble)
         if self.worker is None:
             return claim
         past, forked = max(claim.past, self.worker.past()), forked_text(self.worker.journal.forked)
@@ -336,6 +340,7 @@ class OwnedPartitions:
             lock=lock,
             epoch=epoch,
             directory=str(self._parts.place.directory.absolute()),
+            lease_seconds=math.ceil(self._membership.lease),
         )
         if before is None:
             return mine

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import zstandard
 
+from consumer.logview.display import shown_time
 from shipper import codec, units
 from shipper.bytes_ops import crc32
 from shipper.errors import Poison, UsageError
@@ -152,6 +153,7 @@ def letter_json(letter: Letter) -> dict[str, Any]:
     return {
         "kind": "letter",
         "number": letter.sequence,
+        "time": shown_time(letter.time_ns),
         "time_ns": letter.time_ns,
         "host": letter.host,
         "stream": letter.stream,

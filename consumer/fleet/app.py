@@ -92,6 +92,12 @@ class HostFilter:
         self._globs = [glob.lower() for glob in globs]
         self._states = frozenset(_state(word) for text in states for word in text.split(",") if word)
 
+    def listed(self, fleet: Fleet) -> list[HostStatus]:
+        """Those of a table: without a filter no hosts that ended, which would fill it."""
+        hosts = self.hosts(fleet)
+        chosen = bool(self._globs or self._states)
+        return hosts if chosen else [host for host in hosts if host.state is not HostState.ENDED]
+
     def hosts(self, fleet: Fleet) -> list[HostStatus]:
         """Those to show, in the order of the fleet."""
         named = [
@@ -119,19 +125,18 @@ class _DisplayOptions:
     as_json: bool
 
     def print(self, fleet: Fleet, *, indent: int | None = 2) -> None:
-        hosts = self.wanted.hosts(fleet)
         if self.as_json:
-            chosen = {"hosts": [host_json(host) for host in hosts]}
+            chosen = {"hosts": [host_json(host) for host in self.wanted.hosts(fleet)]}
             sys.stdout.write(json.dumps(fleet_json(fleet) | chosen, indent=indent) + "\n")
             sys.stdout.flush()
             return
         out = standard_output()
-        out.print(tables(out, fleet, hosts, limit=self.limit), crop=False)
+        out.print(tables(out, fleet, self.wanted.listed(fleet), limit=self.limit), crop=False)
 
     def screen(self, fleet: Fleet, out: Console) -> RenderableType:
         room = max(3, out.height - TERMINAL_MARGIN - len(fleet.partitions))
         limit = min(self.limit, room) if self.limit else room
-        return tables(out, fleet, self.wanted.hosts(fleet), limit=limit)
+        return tables(out, fleet, self.wanted.listed(fleet), limit=limit)
 
 
 async def _closing(poller: FleetPoller, work: Coroutine[Any, Any, _T]) -> _T:

@@ -16,7 +16,7 @@ def status(
     hosts: Annotated[list[str] | None, typer.Argument(help="Only these hosts: names or globs, as 'web*'.")] = None,
     state: Annotated[
         list[str] | None,
-        typer.Option(help="Only hosts that are shipping, quiet, stuck, dead, shared or unknown; may repeat."),
+        typer.Option(help="Only hosts that are shipping, quiet, stuck, dead, shared, ended or unknown; may repeat."),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until Ctrl-C.")] = False,
     every: Annotated[str, typer.Option(help="Interval of --watch.")] = "2s",
@@ -38,8 +38,8 @@ def status(
     """Show the state of every host with the reason, and how far each partition is read.
 
     shipping: bytes move. quiet: it is alive and has nothing to ship. stuck: bytes wait and none move. dead: no
-    heartbeat for too long. shared: two live producers have its name. unknown: it sends lines and no heartbeats, or has
-    just started.
+    heartbeat for too long. shared: two live producers have its name. ended: `produce --once` shipped
+    everything. unknown: it sends lines and no heartbeats, or has just started.
 
     The exit code is 2 when a shown host is stuck, dead or shared, a named host is not known, a partition is not read,
     or an archive holds bytes twice; otherwise it is 0.

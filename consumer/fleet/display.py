@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from consumer.fleet.host_table import HostState, HostStatus, counts
+from consumer.fleet.host_table import TROUBLED, HostState, HostStatus, counts
 from consumer.fleet.snapshot import Fleet, Partition, rate_of
 from shipper import units
 from shipper.table_printer import STACK, fitted
@@ -26,6 +26,8 @@ def fleet_json(fleet: Fleet) -> dict[str, Any]:
         "at": round(fleet.at, 3),
         "time": f"{dt.datetime.fromtimestamp(fleet.at, dt.UTC):%Y-%m-%dT%H:%M:%SZ}",
         "well": fleet.is_well,
+        "verdict": str(fleet.verdict),
+        "problems": [problem._asdict() for problem in fleet.problems],
         "counts": {str(state): count for state, count in counts(fleet.hosts).items()},
         "rate_bytes": round(fleet.rate),
         "lag": fleet.lag,
@@ -35,7 +37,7 @@ def fleet_json(fleet: Fleet) -> dict[str, Any]:
         "dead_letters_percent_full": fleet.dead_letters_full,
         "advisories": fleet.advisories,
         "doubled_bytes": fleet.doubled,
-        "notes": list(fleet.notes),
+        "notes": [*fleet.notes, *fleet.warnings],
     }
 
 
@@ -47,6 +49,7 @@ def host_json(host: HostStatus) -> dict[str, Any]:
         "state": str(host.state),
         "why": host.why,
         "heard_seconds_ago": None if host.age is None else round(host.age, 1),
+        "last_line_seconds_ago": None if host.last_line is None else round(host.last_line, 1),
         "partition": host.partition,
         "version": beat.version if beat else None,
         "up_seconds": beat.up if beat else None,
@@ -95,11 +98,14 @@ STYLES = {
     HostState.UNKNOWN: "cyan",
     HostState.SHIPPING: "green",
     HostState.QUIET: "dim",
+    HostState.ENDED: "dim",
     HostState.SHARED: "bold red",
 }
-HOST_COLUMNS = ("host", "state", "heard", "partition", "files", "backlog", "age", "rate", "version", "why")
+HOST_COLUMNS = ("host", "state", "heard", "last line", "partition", "files", "backlog", "age", "rate", "version", "why")
 PARTITION_COLUMNS = ("partition", "lag", "in", "archived", "full", "hosts", "collector", "why")
-RIGHT = frozenset({"heard", "partition", "files", "backlog", "age", "rate", "lag", "in", "archived", "full", "hosts"})
+RIGHT = frozenset(
+    {"heard", "last line", "partition", "files", "backlog", "age", "rate", "lag", "in", "archived", "full", "hosts"}
+)
 NAMED_VERSIONS = 5
 NO_HOST = "no host has sent anything yet: start `fshipper produce` on a host, or name another server (NATS_URL)"
 
@@ -116,12 +122,15 @@ def tables(out: Console, fleet: Fleet, hosts: Sequence[HostStatus], *, limit: in
             numbers=RIGHT,
             wrapped="why",
             above=("host", "why"),
-            give_up=("version", "age", "files", "rate", "partition", "heard", STACK, "backlog"),
+            give_up=("version", "age", "files", "rate", "last line", "partition", "heard", STACK, "backlog"),
             boxed=out.is_terminal,
         )
     if left := len(hosts) - len(shown):
         parts.append(Text(f"… and {counted(left, 'more host')}, none of them worse (--limit 0 shows all)", style="dim"))
-    if not hosts:
+    listed = {host.name for host in hosts}
+    if ended := sum(host.state is HostState.ENDED and host.name not in listed for host in fleet.hosts):
+        parts.append(Text(f"{counted(ended, 'host')} ended as requested (--state ended shows them)", style="dim"))
+    if not hosts and not ended:
         parts.append(Text("no host is known that fits" if fleet.hosts else NO_HOST))
     parts.append(Text())
     parts += fitted(
@@ -142,7 +151,15 @@ def _sum(fleet: Fleet) -> list[Text]:
     found = counts(fleet.hosts)
     states = ", ".join(f"{count} {state}" for state, count in found.items() if count) or "none yet"
     moving = f"{format_bytes(fleet.rate)}/s · lag {counted(fleet.lag, 'message')}"
-    lines = [Text(f"{counted(len(fleet.hosts), 'host')}: {states} · {moving}")]
+    lines = [
+        Text(printable(f"{each.what}: {each.why}" if each.kind == "partition" else each.why), style="bold red")
+        for each in fleet.problems
+        if each.kind not in {"host", "duplicates"}
+    ]
+    lines.append(Text(f"{counted(len(fleet.hosts), 'host')}: {states} · {moving}"))
+    if fleet.unknown_hosts:
+        unknown = f"{fleet.unknown_hosts} of {counted(len(fleet.hosts), 'host')}"
+        lines.append(Text(f"whether lines wait on {unknown} is not known: they send no heartbeats", style="cyan"))
     versions = Counter(host.beat.version for host in fleet.hosts if host.beat)
     if len(versions) > 1:
         named = ", ".join(f"{printable(name)} ({count})" for name, count in versions.most_common(NAMED_VERSIONS))
@@ -156,7 +173,7 @@ def _sum(fleet: Fleet) -> list[Text]:
     if fleet.doubled:
         doubled = f"{fleet.doubled:,} bytes are in the archive twice"
         lines.append(Text(f"{doubled} (fshipper audit --repair-duplicates)", style="red"))
-    return lines + [Text(note, style="yellow") for note in fleet.notes]
+    return lines + [Text(note, style="yellow") for note in (*fleet.notes, *fleet.warnings)]
 
 
 def _host_cells(host: HostStatus) -> list[Text]:
@@ -169,13 +186,14 @@ def _host_cells(host: HostStatus) -> list[Text]:
             f"{format_bytes(rate)}/s" if (rate := rate_of(host)) else "-",
             beat.version,
         ]
+    last = "-" if host.last_line is None else format_duration(host.last_line)
     heard = "never" if host.age is None else format_duration(host.age)
     partition = "-" if host.partition is None else str(host.partition)
     return [
         Text(printable(host.name)),
         Text(str(host.state), style=style),
-        *(Text(printable(cell)) for cell in (heard, partition, *told)),
-        Text(printable(host.why), style="" if host.state in {HostState.SHIPPING, HostState.QUIET} else style),
+        *(Text(printable(cell)) for cell in (heard, last, partition, *told)),
+        Text(printable(host.why), style=style if host.state in {*TROUBLED, HostState.UNKNOWN} else ""),
     ]
 
 
@@ -190,5 +208,5 @@ def _partition_cells(partition: Partition) -> list[Text]:
         Text("-" if status.percent_full is None else f"{status.percent_full:.1f}%"),
         Text(str(partition.hosts)),
         Text(printable(partition.collector) or "-"),
-        Text(printable(partition.why), style="bold red"),
+        Text(printable(partition.why), style="yellow"),  # below the table each cause is one red line
     ]

@@ -21,6 +21,7 @@ class HostState(enum.StrEnum):
     UNKNOWN = "unknown"  #: no heartbeat, or too few yet to decide
     SHIPPING = "shipping"  #: bytes move
     QUIET = "quiet"  #: it is alive and has nothing to ship
+    ENDED = "ended"  #: it ended on purpose, with everything shipped: `produce --once`
     SHARED = "shared"  #: two live producers have its name, or it has a name that every machine has
 
 
@@ -64,7 +65,10 @@ def shared(verdict: HostHealth, why: str) -> HostHealth:
 def judge(beat: Heartbeat | None, age: float, limits: Thresholds = USUAL) -> HostHealth:
     """The state of a host that sent `beat` `age` seconds ago; None: it never sent a readable heartbeat."""
     if beat is None:
-        return HostHealth(HostState.UNKNOWN, "sends lines, and no heartbeats")
+        return HostHealth(HostState.UNKNOWN, "sends lines, and no heartbeats: whether lines wait there is not known")
+    if beat.leaves and beat.ended:
+        grown = f"; {format_bytes(beat.backlog)} came after its end" if beat.backlog else ""
+        return HostHealth(HostState.ENDED, f"ended {format_duration(age)} ago, as requested (--once){grown}")
     if age > limits.dead_after(beat.every):
         left = f", with {format_bytes(beat.backlog)} not shipped" if beat.backlog else ""
         went = "was stopped" if beat.leaves else "last heartbeat"
@@ -115,6 +119,7 @@ class HostStatus:
     age: float | None  #: seconds since its last heartbeat; None: there was none
     beat: Heartbeat | None
     partition: int | None = None
+    last_line: float | None = None  #: seconds since the server stored its last line; None: unknown
 
 
 class HostTable:
@@ -125,6 +130,7 @@ class HostTable:
         self._most = most
         self._heard: dict[str, _LastHeartbeat] = {}
         self.lines: Mapping[str, int] = {}  #: the hosts with lines in the streams, with their partitions
+        self.last_lines: Mapping[str, int] = {}  #: when the last line of a host was stored, ns since 1970, where known
 
     def __len__(self) -> int:
         return len(self._heard)
@@ -153,7 +159,22 @@ class HostTable:
             for name in islice(silent, room)
         ]
         told = [_forked(host) if host.name in forked else host for host in told]
+        told = [replace(host, last_line=self._last_line(host, now_ns)) for host in told]
         return sorted(told, key=lambda host: (_ORDER[host.state], host.name))
+
+    def _last_line(self, host: HostStatus, now_ns: int) -> float | None:
+        """Seconds since the last line of a host: by its stream, or by the heartbeat of a producer that sent lines."""
+        beat, ages = host.beat, list[float]()
+        if beat is not None and beat.shipped and host.age is not None:
+            ages.append(host.age + beat.silent)
+        if (stored_ns := self.last_lines.get(host.name)) is not None:
+            ages.append(max(0.0, (now_ns - stored_ns) / _SECOND_NS))
+        return min(ages, default=None)
+
+    def hosts_without_time(self) -> list[str]:
+        """The hosts with lines in the streams whose heartbeats do not show when the last one came."""
+        heard = self._heard
+        return [name for name in self.lines if not ((last := heard.get(name)) and last.beat and last.beat.shipped)]
 
     def _judged(self, name: str, heard: _LastHeartbeat, now_ns: int) -> HostStatus:
         age = max(0.0, (now_ns - heard.at_ns) / _SECOND_NS)

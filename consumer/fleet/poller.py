@@ -6,21 +6,23 @@ a value that other threads read, so neither delays the other.
 
 import asyncio
 import contextlib
-import shutil
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from consumer.cluster.membership import FORKED_SECONDS, Claim, Member, forked_since, to_claim, to_member
+from consumer.disk_space import Disk, disk_of
+from consumer.fleet.causes import SILENT_LEASES, SILENT_SECONDS, CollectorSign, sign_of
 from consumer.fleet.host_table import USUAL, HostState, HostTable, Thresholds, counts
 from consumer.fleet.snapshot import Fleet, floors_of, partitions_of
 from shipper import events
 from shipper.errors import ConfigError, Poison, ShipperError, StreamMissing
 from shipper.jetstream.admin import Admin
 from shipper.jetstream.connection import MONITOR_INBOX, Connection, connect_as
+from shipper.jetstream.direct_get import direct_batch
 from shipper.jetstream.heartbeat_stream import HeartbeatReader, HeartbeatUpdate
 from shipper.jetstream.kv_bucket import JetStreamBucket
 from shipper.jetstream.stream_status import PartitionStatus, status
@@ -30,6 +32,19 @@ from shipper.subjects import lease_key, members_of, parse_log_subject, partition
 LINES_SECONDS = 60.0
 """Seconds between two searches for hosts without heartbeats: the server lists every subject for it."""
 NO_BEATS = "the server has no stream of heartbeats: fshipper partition apply creates it"
+
+
+MOST_LAST_LINES = 50
+"""Maximum messages that are read at a time to find when the last line of a host came: each may have 512 KiB."""
+LAST_LINE_SECONDS = 5.0
+
+
+class _HostSubject(NamedTuple):
+    """The messages of one host in a stream."""
+
+    stream: str
+    subject: str
+    messages: int
 
 
 class FleetPoller:
@@ -45,6 +60,7 @@ class FleetPoller:
         self._may_make = makes_stream
         self._session: tuple[Connection, HeartbeatReader] | None = None
         self._lines_at = 0.0
+        self._last_lines_of: dict[str, _HostSubject] = {}
         self._last: Fleet | None = None
 
     async def poll(self) -> Fleet:
@@ -86,14 +102,14 @@ class FleetPoller:
         if news is not None:
             self._table.update(news)
         found = await status(admin, subject=self._prefix)
-        await self._check_lines(admin, found.partitions)
+        await self._check_lines(connection, admin, found.partitions)
         now_ns = news.now_ns if news else time.time_ns()
-        claims, doubled = await self._claims(connection, found.partitions)
+        collectors = await self._collectors(connection, found.partitions, now_ns)
         at = now_ns / 1e9
-        forked = frozenset(host for claim in claims.values() for host in forked_since(claim, at - FORKED_SECONDS))
+        claims = collectors.claims.values() if collectors else ()
+        forked = frozenset(host for claim in claims for host in forked_since(claim, at - FORKED_SECONDS))
         hosts = tuple(self._table.hosts(now_ns, forked))
-        owners = {number: claim.owner for number, claim in claims.items() if not claim.released}
-        partitions = partitions_of(found.partitions, hosts, owners, self._last, at)
+        partitions = partitions_of(found.partitions, hosts, collectors and collectors.signs, self._last, at)
         self._last = Fleet(
             at=at,
             hosts=hosts,
@@ -101,7 +117,7 @@ class FleetPoller:
             dead_letters=found.dead_letters,
             dead_letters_full=found.dead_letters_full,
             advisories=found.advisories,
-            doubled=doubled,
+            doubled=collectors.doubled if collectors else 0,
             notes=() if news else (NO_BEATS,),
             floors=floors_of(partitions, self._last, at),
         )
@@ -121,35 +137,79 @@ class FleetPoller:
             return None
         return await beats.poll()
 
-    async def _check_lines(self, admin: Admin, partitions: tuple[PartitionStatus, ...]) -> None:
+    async def _check_lines(self, connection: Connection, admin: Admin, partitions: tuple[PartitionStatus, ...]) -> None:
         if time.monotonic() < self._lines_at:
             return
         hosts: dict[str, int] = {}
+        found: dict[str, _HostSubject] = {}
         for each in partitions:
             with contextlib.suppress(StreamMissing):
-                for subject in await admin.subjects(each.stream, partition_subjects(self._prefix, each.partition)):
+                counts = await admin.subjects(each.stream, partition_subjects(self._prefix, each.partition))
+                for subject, messages in counts.items():
                     with contextlib.suppress(Poison):
-                        hosts[parse_log_subject(subject).host] = each.partition
+                        host = parse_log_subject(subject).host
+                        hosts[host] = each.partition
+                        found[host] = _HostSubject(each.stream, subject, messages)
         self._table.lines = hosts
         self._lines_at = time.monotonic() + LINES_SECONDS
+        await self._find_last_lines(connection, found)
 
-    async def _claims(
-        self, connection: Connection, partitions: tuple[PartitionStatus, ...]
-    ) -> tuple[dict[int, Claim], int]:
-        """By partition its newest claim, and the bytes that archives hold twice, according to the collectors.
+    async def _find_last_lines(self, connection: Connection, found: Mapping[str, "_HostSubject"]) -> None:
+        """The times of the last lines of hosts whose heartbeats do not show it, and of which there is news."""
+        wanted = [host for host in self._table.hosts_without_time() if self._last_lines_of.get(host) != found[host]]
+        times = {host: at for host, at in self._table.last_lines.items() if host in found}
+        by_stream: dict[str, dict[str, str]] = {}
+        for host in wanted[:MOST_LAST_LINES]:
+            by_stream.setdefault(found[host].stream, {})[found[host].subject] = host
+        for stream, hosts in by_stream.items():
+            with contextlib.suppress(ShipperError):
+                what = {"multi_last": list(hosts)}
+                for stored in await direct_batch(connection, stream, what, within=LAST_LINE_SECONDS):
+                    host = hosts[stored.subject]
+                    times[host], self._last_lines_of[host] = stored.time_ns, found[host]
+            connection.check()
+        self._table.last_lines = times
 
-        Both are empty if there is no bucket.
-        """
+    async def _collectors(
+        self, connection: Connection, partitions: tuple[PartitionStatus, ...], now_ns: int
+    ) -> "_Collectors | None":
+        """What the collectors publish; None: it cannot be read."""
         keys = {lease_key(self._prefix, each.partition): each.partition for each in partitions}
         try:
             entries = await JetStreamBucket(connection).entries([*keys, members_of(self._prefix)])
-        except (StreamMissing, ShipperError):
+        except StreamMissing:  # so no collector ever used one
+            return _Collectors({}, {}, 0)
+        except ShipperError:
             connection.check()
-            return {}, 0
+            return None
+        members = {
+            key: member for key, entry in entries.items() if key not in keys and (member := to_member(entry.value))
+        }
+        live = [
+            member
+            for key, member in members.items()
+            if not member.left and _renewed(entries[key].time_ns, member, now_ns)
+        ]
         claims = {
             keys[key]: claim for key, entry in entries.items() if key in keys and (claim := to_claim(entry.value))
         }
-        return claims, _doubled(to_member(entry.value) for key, entry in entries.items() if key not in keys)
+        signs = {
+            number: sign_of(claim, entries[lease_key(self._prefix, number)].time_ns, now_ns, live)
+            for number, claim in claims.items()
+        }
+        return _Collectors(claims, signs, _doubled(members.values()))
+
+
+class _Collectors(NamedTuple):
+    """What the collectors publish."""
+
+    claims: dict[int, Claim]  #: by partition
+    signs: dict[int, CollectorSign]  #: by partition
+    doubled: int  #: bytes that archives hold twice
+
+
+def _renewed(at_ns: int, member: Member, now_ns: int) -> bool:
+    return now_ns - at_ns < 1e9 * max(SILENT_SECONDS, SILENT_LEASES * member.lease_seconds)
 
 
 def _doubled(members: Iterable[Member | None]) -> int:
@@ -171,14 +231,6 @@ MOST_HISTORY = 120
 POLL_SECONDS = 15.0
 """Time limit of one snapshot, in seconds: a server that does not answer is reported."""
 END_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Disk:
-    """The file system of an archive, in bytes."""
-
-    size: int
-    free: int
 
 
 class FleetSample(NamedTuple):
@@ -335,12 +387,10 @@ class FleetWatcher:
             await _either(self._over, unseen - least, self._hurry)
 
     def _disk(self) -> Disk | None:
-        try:
-            found = shutil.disk_usage(self._archive)
-        except OSError:
-            return None
-        events.archive_measured(size=found.total, free=found.free)
-        return Disk(found.total, found.free)
+        found = disk_of(self._archive)
+        if found is not None:
+            events.archive_measured(size=found.size, free=found.free)
+        return found
 
 
 async def _either(event: asyncio.Event, within: float, *others: asyncio.Event) -> None:

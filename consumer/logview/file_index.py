@@ -101,6 +101,17 @@ def is_archive(directory: Path) -> bool:
         return False
 
 
+def unreadable(archive: Path) -> str:
+    """Why this user cannot list a directory that exists; empty: they can, or there is none."""
+    try:
+        os.listdir(archive)
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
 def is_empty(archive: Path) -> bool:
     """Whether no line was ever archived there: it has nothing but what a collector keeps for itself."""
     try:
@@ -215,7 +226,9 @@ def _is_of(wanted: Wanted, host: str, file: str) -> bool:
 
 
 def _identity(archive: Path) -> str:
-    """The identity of an archive; empty: it has none. Raises ConfigError: there is no archive."""
+    """The identity of an archive; empty: it has none. Raises ConfigError: there is no archive, OSError: no right."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        os.listdir(archive)  # an archive that may not be read is not one that is missing
     if not is_archive(archive):
         raise ConfigError(
             f"there is no archive at {archive.absolute()}", hint="name the collector's directory: --archive DIR"

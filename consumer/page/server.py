@@ -19,21 +19,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import shipper
+from consumer.disk_space import Disk
+from consumer.fleet.causes import CollectorSign, Severity, hindrance
 from consumer.fleet.display import host_json, partition_json, printable
 from consumer.fleet.host_table import HostState, HostStatus, counts
-from consumer.fleet.poller import Disk, FleetPoller, FleetView, FleetWatcher
-from consumer.fleet.snapshot import Fleet, Partition
+from consumer.fleet.poller import FleetPoller, FleetView, FleetWatcher
+from consumer.fleet.snapshot import Fleet, Partition, Problem, Verdict
 from shipper.events.collecting import ReportedGap, recent_gaps
 from shipper.http_endpoints import NO_PAGES, Answer, Page
 from shipper.settings import Settings
-from shipper.units import format_bytes
+from shipper.units import counted, format_bytes
 
 MOST_HOSTS = 400
 """Maximum rows in an event, the worst first; `fshipper status` shows all."""
 MOST_PARTITIONS = 256
 MOST_TROUBLES = 50
-LEAST_FREE = 0.05
-"""Free part of the archive's disk below which the page shows a problem."""
 NO_FILES = 3
 """Maximum files with a backlog that a row names."""
 
@@ -65,7 +65,9 @@ def snapshot(
         "counts": {str(state): count for state, count in counts(fleet.hosts).items()},
         "rate_bytes": round(fleet.rate),
         "lag": fleet.lag,
-        "troubles": troubles[:MOST_TROUBLES],
+        "verdict": _verdict(fleet, troubles),
+        "backlog": _backlog(fleet),
+        "troubles": [each._asdict() for each in troubles[:MOST_TROUBLES]],
         "troubles_total": len(troubles),
         "hosts": [told | {"behind": told["behind"][:NO_FILES]} for told in map(host_json, _most_telling(fleet.hosts))],
         "hosts_total": len(fleet.hosts),
@@ -73,7 +75,7 @@ def snapshot(
         "partitions_total": len(fleet.partitions),
         "dead_letters": fleet.dead_letters,
         "advisories": fleet.advisories,
-        "notes": list(fleet.notes),
+        "notes": [*fleet.notes, *fleet.warnings],
         "gaps": [each._asdict() for each in reversed(gaps)],
         "history": [list(each) for each in view.history],
         "disk": None if view.disk is None else {"size": view.disk.size, "free": view.disk.free},
@@ -83,34 +85,82 @@ def snapshot(
     return printed
 
 
-def _troubles(fleet: Fleet, disk: Disk | None, collecting: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The problems, the most important first: where, how severe, and why."""
-    found = []
-    if disk is not None and disk.free < LEAST_FREE * disk.size:
-        found.append(_trouble("disk", "archive disk", f"{format_bytes(disk.free)} free", HostState.STUCK))
-    mine = [each for each in collecting.get("partitions", ()) if each.get("trouble")]
-    found += [
-        _trouble("collector", f"partition {each['partition']}", each["trouble"], HostState.STUCK) for each in mine
-    ]
-    found += [
-        _trouble("partition", f"partition {each.status.partition}", each.why, HostState.STUCK)
-        for each in fleet.troubled_partitions
-    ]
-    if doubled := max(fleet.doubled, int(collecting.get("doubled_bytes") or 0)):
+NOTE = str(Severity.NOTE)
+
+
+def _troubles(fleet: Fleet, disk: Disk | None, collecting: Mapping[str, Any]) -> list[Problem]:
+    """The problems, the most important first."""
+    found = fleet.problems
+    kinds = {each.kind for each in found}
+    if not kinds & {"disk", "collector"}:  # the server has no entry of this collector, or not yet
+        found = [*_own_troubles(disk, collecting), *found]
+    if "disk" not in kinds and disk is not None and disk.is_nearly_full:
+        found.append(Problem("disk", "archive disk", f"nearly full: {format_bytes(disk.free)} free", Severity.SLOWED))
+    doubled = int(collecting.get("doubled_bytes") or 0)
+    if doubled and "duplicates" not in kinds:
         why = f"{doubled:,} bytes are in it twice: fshipper audit --repair-duplicates"
-        found.append(_trouble("duplicates", "archive", why, HostState.STUCK))
-    found += [_trouble("host", host.name, host.why, host.state) for host in fleet.troubled_hosts]
+        found.append(Problem("duplicates", "archive", why, Severity.SLOWED))
     # Notes: something requires a decision, and delays nothing.
     if fleet.dead_letters:
-        found.append(_trouble("dead letters", "dead letters", f"{fleet.dead_letters} wait: fshipper dlq ls", "note"))
+        waiting = counted(fleet.dead_letters, "waits", "wait")
+        found.append(Problem("dead letters", "", f"{waiting}: fshipper dlq ls", NOTE))
     if fleet.advisories:
-        given_up = f"{fleet.advisories} messages that the server gave up delivering: fshipper dlq ls"
-        found.append(_trouble("dead letters", "given up", given_up, "note"))
+        messages = counted(fleet.advisories, "message")
+        given_up = f"{messages} that the server gave up delivering: fshipper dlq ls"
+        found.append(Problem("dead letters", "given up", given_up, NOTE))
     return found
 
 
-def _trouble(kind: str, what: str, why: str, state: str) -> dict[str, str]:
-    return {"kind": kind, "what": what, "why": why, "state": str(state)}
+def _own_troubles(disk: Disk | None, collecting: Mapping[str, Any]) -> Iterator[Problem]:
+    """What hinders this collector, each cause once."""
+    name = str(collecting.get("collector") or "")
+    for trouble in dict.fromkeys(each["trouble"] for each in collecting.get("partitions", ()) if each.get("trouble")):
+        cause = hindrance(CollectorSign(name=name, trouble=trouble, disk=disk))
+        yield Problem(cause.kind, cause.what, cause.why, cause.severity)
+
+
+def _verdict(fleet: Fleet, troubles: Sequence[Problem]) -> dict[str, Any]:
+    """The first line of the page: its state, and its text or the number of hosts and other problems."""
+    bad = [each for each in troubles if each.state != NOTE]
+    if not bad:
+        return {"state": str(fleet.verdict), "text": _quiet_text(fleet), "hosts": 0, "others": 0}
+    halted = any(each.state in {HostState.DEAD, HostState.SHARED} for each in bad)
+    hosts = sum(each.kind == "host" for each in bad)
+    others = len(bad) - hosts
+    text = ""  # the page counts them
+    if others == 1 and not hosts:
+        what, why = bad[0].what, bad[0].why.partition(";")[0]
+        text = why if what in why else f"{what}: {why}"
+    return {
+        "state": str(Verdict.HALTED if halted else Verdict.SLOWED),
+        "text": text[:1].upper() + text[1:],
+        "hosts": hosts,
+        "others": others,
+    }
+
+
+def _quiet_text(fleet: Fleet) -> str:
+    total, ended = len(fleet.hosts), sum(host.state is HostState.ENDED for host in fleet.hosts)
+    match fleet.verdict:
+        case Verdict.UNKNOWN:
+            return f"No problem is known; nothing is known of {fleet.unknown_hosts} of {counted(total, 'host')}"
+        case Verdict.EMPTY if ended:
+            return f"No producer runs; {counted(ended, 'host')} ended as requested"
+        case Verdict.EMPTY:
+            return "Nothing ships here yet"
+    return "All is well"
+
+
+def _backlog(fleet: Fleet) -> str:
+    """What waits on the hosts, as far as their heartbeats show it."""
+    waiting = sum(host.beat.backlog for host in fleet.hosts if host.beat)
+    silent = sum(host.beat is None or host.state in {HostState.DEAD, HostState.UNKNOWN} for host in fleet.hosts)
+    if not fleet.hosts:
+        return "no host is known"
+    if silent == len(fleet.hosts):
+        return "what waits on the hosts is not known"
+    known = f"{format_bytes(waiting)} wait on the hosts" if waiting else "nothing waits on the hosts"
+    return f"{known}; of {silent} it is not known" if silent else known
 
 
 def _partition(partition: Partition, collecting: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,7 +174,8 @@ def _most_telling(hosts: Sequence[HostStatus]) -> list[HostStatus]:
     shown = hosts[:MOST_HOSTS]
     if len(hosts) <= MOST_HOSTS:
         return list(shown)
-    worst = [host for host in hosts if host.state not in {HostState.SHIPPING, HostState.QUIET}]
+    calm = {HostState.SHIPPING, HostState.QUIET, HostState.ENDED}
+    worst = [host for host in hosts if host.state not in calm]
     well = sorted(hosts[len(worst) :], key=lambda host: -(host.beat.rate if host.beat else 0.0))
     return (worst + well)[:MOST_HOSTS]
 

@@ -73,6 +73,9 @@ now and then."""
 STUCK_SESSIONS = 3
 """Number of sessions that end at one message in a row, after which the trouble names it."""
 
+NO_SESSION = "no session with the server yet"
+"""The trouble of a worker that has just begun."""
+
 OpenInbox = Callable[[], Awaitable[Inbox]]
 
 
@@ -95,7 +98,7 @@ class SessionLoop:
         self._stuck_at, self._stuck = 0, 0  # sequence at which the last session ended, and how many did in a row
         self.stop = stop
         self.pulse = pulse
-        self.trouble = "no session with the server yet"
+        self.trouble = NO_SESSION
 
     async def run(self, serve: Callable[[Inbox], Awaitable[None]]) -> None:
         """Call `serve` in one session after another until it returns, or until a stop is requested.

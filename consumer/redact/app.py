@@ -4,13 +4,15 @@ A segment is replaced by a new one, so that after a kill the old or the new one 
 consumer/segments/rewrite_segment.py describes.
 """
 
+import asyncio
 import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import typer
 
@@ -19,6 +21,7 @@ from consumer.audit import manifest_listing
 from consumer.audit.day_inventory import chosen_days
 from consumer.audit.journal_snapshot import journal_directory
 from consumer.model import SourceKey
+from consumer.redact.copies import NOT_CHECKED, Copies, CopyScope, find_copies, remove_copies
 from consumer.redact.sums import forget_in_journals
 from consumer.segments import rewrite_segment
 from consumer.segments.manifest_store import RedactedSources, erase_sums, removed_days
@@ -65,6 +68,11 @@ class RegexMatches:
         """True: any segment may contain a match."""
         return segment.bytes_raw > 0
 
+    def is_in(self, file: str, source: str, start: int, end: int, text: bytes) -> bool:
+        """Whether a text has a match that is not black already."""
+        del file, source, start, end
+        return any(set(each[0]) - {BLACK, NEWLINE} for each in self.pattern.finditer(text))
+
     def ranges(self, segment: Segment, text: bytes) -> list[Range]:
         """The matches that are not empty."""
         del segment
@@ -88,6 +96,11 @@ class OfSource:
     def concerns(self, segment: Segment) -> bool:
         """Whether it has a span that overlaps."""
         return any(True for _ in self._parts(segment))
+
+    def is_in(self, file: str, source: str, start: int, end: int, text: bytes) -> bool:
+        """Whether bytes `start` to `end` of a source overlap."""
+        del file, text
+        return source == self.source and max(start, self.start) < min(end, self.end)
 
     def ranges(self, segment: Segment, text: bytes) -> list[Range]:
         """The ranges in the text, known only if the text consists of the spans of this source, in their order."""
@@ -239,6 +252,8 @@ class RedactOptions:
     dry_run: bool
     yes: bool  #: without a prompt
     as_json: bool
+    streams: bool  #: remove the messages and dead letters that hold the text, too
+    url: str | None
     config: Path | None
 
 
@@ -302,7 +317,8 @@ def run(options: RedactOptions) -> int:
     if not options.host:
         raise UsageError("whose lines?", hint="give --host")
     first, last = chosen_days(options.date, options.since, options.until)
-    collector = load({"collector.directory": options.directory}, config=options.config).collector
+    settings = load({"collector.directory": options.directory, "nats.url": options.url}, config=options.config)
+    collector = settings.collector
     archive = collector.directory
     hint = "name the collector's directory: fshipper redact DIRECTORY, or SHIPPER_DIRECTORY"
     journals = journal_directory(archive, existing_identity(archive, hint=hint), collector.state)
@@ -310,8 +326,15 @@ def run(options: RedactOptions) -> int:
     where.check()
     rewriter = Rewriter(archive, choice, reason=options.reason)
     told = _told(where, rewriter)
-    if told and not options.dry_run:
-        _ask([] if options.as_json else told, yes=options.yes)
+    scope = CopyScope(host=options.host, file=options.file, since=first, until=last, finds=choice.is_in)
+    days = {date_of(each.segment.path) for each in told}
+    days |= {date_of(each.path) for each in where.sealed() if each.redactions}
+    copies = _awaited(find_copies(settings, scope, days))
+    if options.streams and copies.unchecked:
+        raise Unavailable(f"the streams cannot be read: {copies.unchecked}", hint="nothing was changed")
+    removes = options.streams and any(each.removable for each in copies.streams)
+    if (told or removes) and not options.dry_run:
+        _ask([] if options.as_json else told, copies if removes else Copies(), yes=options.yes)
     with readable_by(collector.readable_by):
         if told and not options.dry_run:
             told = _do(where, rewriter, told)
@@ -319,9 +342,23 @@ def run(options: RedactOptions) -> int:
             _finish(where)
         if not options.dry_run:
             forget_in_journals(archive, journals, RedactedSources(archive).new())
+        if removes and not options.dry_run:
+            copies = _awaited(remove_copies(settings, copies))
     waiting = where.waiting()
-    _tell(told, waiting, as_json=options.as_json, done=not options.dry_run)
+    _tell(told, waiting, copies, as_json=options.as_json, done=not options.dry_run)
+    if copies.failure is not None:
+        raise copies.failure
     return EXIT_LEFT if waiting else EXIT_OK
+
+
+def _awaited(work: Coroutine[Any, Any, Copies]) -> Copies:
+    """The result of `work`, also where the caller runs an event loop: then in a thread of its own."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
 
 
 def _choice(options: RedactOptions) -> Choice:
@@ -364,12 +401,14 @@ def _finish(where: RedactionScope) -> None:
         erase_sums(where.archive, date, where.host)
 
 
-def _ask(told: Sequence[RedactedSegment], *, yes: bool) -> None:
+def _ask(told: Sequence[RedactedSegment], copies: Copies, *, yes: bool) -> None:
     """Prompt. Raises UsageError: there is no terminal, or the answer is no."""
     if yes:
         return
     for each in told:
         sys.stdout.write(f"would black out {_described(each)}\n")
+    for copy in copies.streams:
+        sys.stdout.write(f"would remove {counted(len(copy.removable), 'message')} of {copy.stream}\n")
     sys.stdout.flush()
     if not sys.stdin.isatty():
         raise UsageError(
@@ -379,22 +418,49 @@ def _ask(told: Sequence[RedactedSegment], *, yes: bool) -> None:
         raise UsageError("nothing was changed")
 
 
-def _tell(told: Sequence[RedactedSegment], waiting: Sequence[str], *, as_json: bool, done: bool) -> None:
+def _tell(
+    told: Sequence[RedactedSegment], waiting: Sequence[str], copies: Copies, *, as_json: bool, done: bool
+) -> None:
     if as_json:
         rows = [
             {"path": each.segment.path, "bytes": each.bytes, "places": each.places, "new_path": each.path or None}
             for each in told
         ]
-        sys.stdout.write(json.dumps({"v": 1, "done": done, "segments": rows, "open_files": list(waiting)}) + "\n")
+        told_all = {"segments": rows, "open_files": list(waiting), "copies": _copies_json(copies)}
+        sys.stdout.write(json.dumps({"v": 1, "done": done, **told_all}) + "\n")
         return
     for each in told:
         sys.stdout.write(f"{'blacked out' if done else 'would black out'} {_described(each)}\n")
     if not told:
         sys.stdout.write("nothing to black out\n")
+    _tell_copies(copies)
     for path in waiting:
         sys.stderr.write(f"not checked, because it is still open: {path}\n")
     if waiting:
         sys.stderr.write("hint: it is sealed after an hour of silence and at the end of the day; then run this again\n")
+
+
+def _copies_json(copies: Copies) -> dict[str, Any]:
+    streams = [
+        {"stream": each.stream, "sequences": each.sequences, "removed": each.removed, "left": each.left,
+         "why_kept": each.why_kept}
+        for each in copies.streams
+    ]  # fmt: skip
+    return {"streams": streams, "reports": copies.reports, "unchecked": copies.unchecked, "not_checked": NOT_CHECKED}
+
+
+def _tell_copies(copies: Copies) -> None:
+    """Write where the text can be read still."""
+    left = [each.described() for each in copies.streams] + list(copies.reports)
+    if left:
+        sys.stdout.write("other copies of the text:\n")
+    for line in left:
+        sys.stdout.write(f"  {line}\n")
+    if any(each.removable and not each.removed for each in copies.streams):
+        sys.stdout.write("tail, replay and follow show the text of streams; --streams removes what is archived\n")
+    if copies.unchecked:
+        sys.stderr.write(f"note: streams and dead letters were not checked: {copies.unchecked}\n")
+    sys.stdout.write(f"not checked: {NOT_CHECKED}\n")
 
 
 def _described(each: RedactedSegment) -> str:

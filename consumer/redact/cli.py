@@ -28,9 +28,15 @@ def redact(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs")] = False,
+    streams: Annotated[
+        bool, typer.Option("--streams", help="Also remove archived messages and dead letters with the text")
+    ] = False,
+    url: Annotated[str | None, typer.Option(help="NATS servers, separated by commas (NATS_URL)")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file (SHIPPER_CONFIG)")] = None,
 ) -> None:
     """Black out text in sealed segments: lengths, lines and offsets stay; the manifest records it, the audit shows it.
+
+    Copies of the text in streams, dead letters and reports are listed; --streams removes those that can be.
 
     The exit code is 2 when files of the host are still open, which are not checked: run it again once they are sealed.
     """
@@ -39,7 +45,8 @@ def redact(
 
     options = RedactOptions(
         directory=directory, host=host, file=file, match=match, whole_lines=whole_lines, source=source, span=span,
-        date=date, since=since, until=until, reason=reason, dry_run=dry_run, yes=yes, as_json=as_json, config=config,
+        date=date, since=since, until=until, reason=reason, dry_run=dry_run, yes=yes, as_json=as_json,
+        streams=streams, url=url, config=config,
     )  # fmt: skip
     if code := run(options):
         raise typer.Exit(code)

@@ -28,11 +28,12 @@ from consumer.logview.display import (
 )
 from consumer.logview.file_index import Part
 from consumer.logview.query import USUAL, Piece, Wanted, allowance_of, wanted_of, zone_of
+from consumer.search import selection
 from consumer.search.file_search import Request
 from consumer.search.options import CountBy, ProgressForm, SearchOptions
 from consumer.search.pool import Search
-from consumer.search.query import Options, Query, parse, parse_fixed
-from shipper import zones
+from consumer.search.query import Case, Options, Query, parse, parse_fixed
+from shipper import units, zones
 from shipper.errors import EXIT_OK, EXIT_OTHER, UsageError
 from shipper.interrupts import interrupt_on_termination
 from shipper.layout import NANOSECONDS, date_of
@@ -183,7 +184,7 @@ CLEAR_LINE = "\r\x1b[K"
 def run(options: SearchOptions, settings: Settings) -> int:
     """Search, and write what is found to stdout; the exit code. Raises UsageError, ConfigError."""
     interrupt_on_termination()
-    query_options = Options(ignores_case=options.ignore_case, whole_words=options.whole_words)
+    query_options = Options(case=_case(options), whole_words=options.whole_words)
     query = (parse_fixed if options.fixed else parse)(options.query, query_options)
     by, zone = _time_of(options), zone_of(options.timezone)
     allowance = allowance_of(options.late) if by is TimeOf.EVENT else None
@@ -220,9 +221,18 @@ def run(options: SearchOptions, settings: Settings) -> int:
         return EXIT_OK
     with Search(request, parts, jobs=options.jobs or len(os.sched_getaffinity(0))) as found:
         output.show(found)
+    chosen = selection.Selection(wanted, hosts=options.hosts, files=options.files, query=options.query)
+    output.notes(selection.notes(request.archive, settings.collector.state, chosen, parts, is_any=output.is_any))
+    output.notes(query.notes)
     if options.follow:
         _follow(settings, wanted, query, parts, output)
     return output.end(found)
+
+
+def _case(options: SearchOptions) -> Case:
+    if options.ignore_case and options.case_sensitive:
+        raise UsageError("-i excludes -s", hint="leave out both: a query without a capital letter ignores case")
+    return Case.IGNORED if options.ignore_case else Case.SENSITIVE if options.case_sensitive else Case.SMART
 
 
 def _check(options: SearchOptions, *, excludes_follow: bool, is_unlimited: bool) -> None:
@@ -324,7 +334,8 @@ class _Output:
         if (others := origins.total() - origins[TimeOrigin.LINE]) and self.request.is_by_event:
             self._note(f"{others} of {origins.total()} lines that match have no time of their own: {_RULE}")
         if totals.is_truncated:
-            self._note(f"{totals.hits} lines are shown, there may be more; --limit N shows more of them")
+            shown = units.counted(totals.hits, "line is", "lines are")
+            self._note(f"{shown} shown, there may be more; --limit N shows more of them")
         elif estimated := origins[TimeOrigin.ESTIMATED]:
             self._note(f"of {estimated} lines the time of storing is an estimate (~)")
         if searched_until := self._searched_until():
@@ -345,6 +356,13 @@ class _Output:
         _, until_ns = self.wanted.stored_span()
         is_open = until_ns is None or not self.request.is_by_event or until_ns > time.time_ns()
         return 0 if is_open else until_ns or 0
+
+    def notes(self, notes: Iterable[str]) -> None:
+        """Write what the reader may not expect."""
+        for each in notes:
+            if self.as_json:
+                self._write_object("note", note=each)
+            self._note(each)
 
     def explain(self, parts: list[Part]) -> None:
         """Write what would be read."""
@@ -401,7 +419,8 @@ class _Output:
             self.flush()
         elif self.progress is ProgressForm.AUTO and os.isatty(sys.stderr.fileno()):
             part = 100 * totals.bytes_read // max(1, totals.bytes_total)
-            sys.stderr.write(f"{CLEAR_LINE}{part} % of {totals.bytes_total // 1_000_000} MB, {totals.hits} lines")
+            size, lines = units.format_bytes(totals.bytes_total), units.counted(totals.hits, "line")
+            sys.stderr.write(f"{CLEAR_LINE}{part} % of {size}, {lines}")
             sys.stderr.flush()
             self._on_screen = True
 
@@ -414,7 +433,7 @@ class _Output:
 
     def _note(self, text: str) -> None:
         self._clear()
-        sys.stderr.write(f"note: {text}\n")
+        sys.stderr.write(f"note: {printable(text)}\n")
         sys.stderr.flush()
 
     def _clear(self) -> None:

@@ -44,7 +44,10 @@ def search(
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue with lines that arrive")] = False,
     fixed: Annotated[bool, typer.Option("--fixed-strings", "-F", help="QUERY is text, not a query")] = False,
-    ignore_case: Annotated[bool, typer.Option("--ignore-case", "-i", help="Upper and lower case are the same")] = False,
+    ignore_case: Annotated[
+        bool, typer.Option("--ignore-case", "-i", help="Ignore case [default: if QUERY has no capital letter]")
+    ] = False,
+    case_sensitive: Annotated[bool, typer.Option("--case-sensitive", "-s", help="Do not ignore case")] = False,
     whole_words: Annotated[
         bool, typer.Option("--word-regexp", "-w", help="Words and phrases match whole words only")
     ] = False,
@@ -86,6 +89,7 @@ def search(
         follow=follow,
         fixed=fixed,
         ignore_case=ignore_case,
+        case_sensitive=case_sensitive,
         whole_words=whole_words,
         as_json=as_json,
         progress=progress,

@@ -46,6 +46,7 @@ class SearchOptions:
     follow: bool
     fixed: bool
     ignore_case: bool
+    case_sensitive: bool
     whole_words: bool
     as_json: bool
     progress: ProgressForm

@@ -6,12 +6,16 @@
     "connection reset"          with its spaces; in it stand backslash-quote and backslash-backslash for themselves
     /HTTP 50[0-3]/, /error/i    a regular expression; a slash in it is written as backslash-slash
 
+A query without a capital letter ignores case (`Case.SMART`). A CR before the newline is part of the line's end.
+
 A query becomes a tree. The tree decides whether a line matches, and lists byte strings that every match contains.
 """
 
+import enum
 import re
+import unicodedata
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,6 +23,7 @@ from consumer.logview.prefilter import Finder, Literals, NextPosition, every_lin
 from shipper.bytes_ops import lower_ascii
 from shipper.errors import UsageError
 from shipper.linear_regex import Linear, required_literals
+from shipper.units import printable
 
 MAX_DEPTH = 100
 """Nested parentheses."""
@@ -53,9 +58,45 @@ class _Pattern:
 
     regex: Linear
     literals: Literals | None  #: what its alternatives contain
+    in_buffers: Linear  #: finds every line that `regex` matches, and more, where lines end with CR and newline
+    sees_no_cr: bool  #: both find the same
 
     def matches(self, line: bytes) -> bool:
         return self.regex.search(line, 0, len(line)) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """A text with no letter, digit, mark or underscore before and after it, as Unicode has them."""
+
+    inner: _Text | _Pattern
+    text: str
+    ignores_case: bool
+
+    def matches(self, line: bytes) -> bool:
+        if not self.inner.matches(line):
+            return False
+        decoded = line.decode("utf-8", "surrogateescape")
+        flags, length = re.IGNORECASE if self.ignores_case else 0, len(self.text)
+        for found in re.finditer(f"(?={re.escape(self.text)})", decoded, flags):  # matches may overlap
+            at = found.start()
+            if not (_is_of_word(decoded[at - 1 : at]) or _is_of_word(decoded[at + length : at + length + 1])):
+                return True
+        return False
+
+    @property
+    def literals(self) -> Literals | None:
+        return self.inner.literals
+
+
+_LATIN_1_LETTERS = "\udcc0"
+"""A byte from here on that is no UTF-8 counts as a letter: in Latin-1 and its relatives it is one."""
+
+
+def _is_of_word(char: str) -> bool:
+    """Whether a character is part of a word; none at all is not."""
+    is_word = char.isalnum() or char == "_" or (char >= _LATIN_1_LETTERS and char <= "\udcff")
+    return bool(char) and (is_word or unicodedata.category(char).startswith("M"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +147,7 @@ class _Not:
         return not self.part.matches(line)
 
 
-_Node = _Text | _Pattern | _And | _Or | _Not
+_Node = _Text | _Pattern | _Word | _And | _Or | _Not
 
 
 def _regex_finder(regex: Linear) -> Finder:
@@ -125,9 +166,10 @@ def _regex_finder(regex: Linear) -> Finder:
 class Query:
     """A query that was parsed."""
 
-    def __init__(self, tree: _Node, text: str) -> None:
+    def __init__(self, tree: _Node, text: str, notes: Iterable[str] = ()) -> None:
         self.text = text
-        self.matches = tree.matches
+        self.notes = tuple(notes)  #: what the query means, where that may surprise
+        self._tree = tree
         self.is_decided = False  #: every candidate line matches, so that none is judged
         self.finder: Finder = every_line
         self.explained = "every line is judged"
@@ -140,27 +182,50 @@ class Query:
             shown = " OR ".join(sorted(repr(each.decode("utf-8", "replace")) for each in literals.strings))
             self.explained = f"lines with {shown}{' in any case' if literals.ignores_case else ''} are judged"
         elif isinstance(tree, _Pattern):
-            self.finder, self.explained = _regex_finder(tree.regex), "the regular expression searches whole buffers"
-            self.is_decided = True
+            self.finder, self.explained = (
+                _regex_finder(tree.in_buffers),
+                "the regular expression searches whole buffers",
+            )
+            self.is_decided = tree.sees_no_cr
+
+    def matches(self, line: bytes) -> bool:
+        """Whether a line without its newline matches; a CR at its end is not part of it."""
+        return self._tree.matches(line.removesuffix(b"\r"))
+
+
+class Case(enum.Enum):
+    """Whether upper and lower case are the same."""
+
+    SMART = "smart"  #: they are, if the query has no capital letter
+    SENSITIVE = "sensitive"
+    IGNORED = "ignored"
 
 
 class Options(NamedTuple):
     """How words and phrases are compared."""
 
-    ignores_case: bool = False
+    case: Case = Case.SMART
     whole_words: bool = False
+
+    def ignores_case(self, texts: Iterable[str]) -> bool:
+        """Whether case is ignored in a query that has these texts."""
+        if self.case is Case.SMART:
+            return not any(char.isupper() or char.istitle() for text in texts for char in text)
+        return self.case is Case.IGNORED
 
 
 def parse(text: str, options: Options = Options()) -> Query:  # noqa: B008 - frozen
     """The query that `text` means; none of it: every line. Raises UsageError with the position of the error."""
     if len(text) > MAX_QUERY_BYTES:
         raise UsageError(f"the query has more than {MAX_QUERY_BYTES} characters", hint="search for a part of it")
-    return Query(_Parser(text, options).parse(), text)
+    parser = _Parser(text, options)
+    return Query(parser.parse(), text, parser.notes)
 
 
 def parse_fixed(text: str, options: Options = Options()) -> Query:  # noqa: B008 - frozen
     """The query for `text` as it is, without any language."""
-    return Query(_text(text, options) if text else _And(()), text)
+    tree = _text(text, ignores_case=options.ignores_case([text]), whole_words=options.whole_words)
+    return Query(tree if text else _And(()), text)
 
 
 class _Token(NamedTuple):
@@ -168,6 +233,7 @@ class _Token(NamedTuple):
     text: str
     at: int
     flags: str = ""
+    source: str = ""  #: of a phrase: as it is in the query
 
 
 class _Parser:
@@ -177,6 +243,8 @@ class _Parser:
         self._text = text
         self._options = options
         self._tokens = deque(self._scan())
+        self._ignores_case = options.ignores_case(map(_literal_text, self._tokens))
+        self.notes = list(_surprises(text, self._tokens))
         self._depth = 0
 
     def parse(self) -> _Node:
@@ -214,10 +282,11 @@ class _Parser:
         token = self._tokens.popleft()
         match token.kind:
             case "word" | "phrase":
-                return _text(token.text, self._options)
+                whole_words = self._options.whole_words
+                return _text(token.text, ignores_case=self._ignores_case, whole_words=whole_words)
             case "regex":
                 try:
-                    return _pattern(token.text, ignores_case="i" in token.flags or self._options.ignores_case)
+                    return _pattern(token.text, ignores_case="i" in token.flags or self._ignores_case)
                 except ValueError as error:
                     raise self._error(token.at, f"regular expression: {error}") from None
             case "(":
@@ -239,8 +308,8 @@ class _Parser:
 
     def _error(self, at: int, reason: str) -> UsageError:
         return UsageError(
-            f"query, character {at + 1}: {reason}",
-            hint=f"{self._text[max(0, at - 20) : at]!r} is before it; -F searches for the text as it is",
+            f"query, character {at + 1}: {reason}\n{_pointed(self._text, at)}",
+            hint="-F (--fixed-strings) searches for the text as it is",
         )
 
     def _scan(self) -> Iterator[_Token]:
@@ -279,7 +348,7 @@ class _Parser:
             raise self._error(begin, 'this phrase has no " at its end')
         if not found:
             raise self._error(begin, "this phrase is empty")
-        return _Token("phrase", "".join(found), begin), at + 1
+        return _Token("phrase", "".join(found), begin, source=text[begin : at + 1]), at + 1
 
 
 def _pattern(expression: str, *, ignores_case: bool) -> _Pattern:
@@ -294,20 +363,68 @@ def _pattern(expression: str, *, ignores_case: bool) -> _Pattern:
     if regex is None:
         raise ValueError("it uses look-around or back-references, or is too large")
     found = required_literals(encoded)
-    return _Pattern(regex, Literals(*found) if found else None)
+    at_cr = _END.sub(lambda each: b"(?:\\r?$)" if each[0] == b"$" else each[0], encoded)
+    in_buffers = regex if at_cr == encoded else Linear.of(at_cr, may_be_empty=True)
+    if in_buffers is None:
+        raise ValueError("it uses look-around or back-references, or is too large")
+    return _Pattern(regex, Literals(*found) if found else None, in_buffers, bool(_NO_CR.fullmatch(encoded)))
 
 
-def _text(text: str, options: Options) -> _Node:
+_END = re.compile(rb"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\$", re.DOTALL)
+"""A `$` that means the end, and what has one that does not."""
+_NO_CR = re.compile(rb"""(?:[\w @:=,;<>!%&"'~`#/-]|\\[dw./:\-\[\]()?*+|$^{}]|\[[\w.:,/ -]*\]|[|()*+?{},])*""")
+"""Expressions that match no CR, nor the place before one: the usual ones."""
+
+
+def _literal_text(token: "_Token") -> str:
+    """The text of a token in which a capital letter counts."""
+    if token.kind == "regex":
+        return "" if "i" in token.flags else re.sub(r"\\.", "", token.text, flags=re.DOTALL)
+    return token.text if token.kind in {"word", "phrase"} else ""
+
+
+_PATH = re.compile(r"[\w.-]+")
+
+
+def _surprises(text: str, tokens: Iterable["_Token"]) -> Iterator[str]:
+    """Notes about what the query means, where people expect something else."""
+    before: _Token | None = None
+    for token in tokens:
+        if token.kind == "regex" and not token.flags and _PATH.fullmatch(token.text):
+            quoted = f'"/{token.text}/" in quotes searches for the slashes, too'
+            yield f"/{token.text}/ is the regular expression {token.text}; {quoted}"
+        if before is not None and before.kind == "word" and token.kind == "phrase" and text[token.at - 1] in "=:":
+            both = f"{before.text}{token.source}".replace("\\", "\\\\").replace('"', '\\"')
+            yield (
+                f"{before.text}{token.source} means two texts, {before.text} and {token.source}, anywhere in the line;"
+                f' "{both}" searches for them as one'
+            )
+        before = token
+
+
+WINDOW = 60
+"""Characters of a query that are shown around an error."""
+
+
+def _pointed(text: str, at: int) -> str:
+    """The query around character `at`, and below it a caret."""
+    first = max(0, at - WINDOW // 2)
+    shown = printable(text[first : first + WINDOW])
+    before = printable(text[first:at])
+    width = sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in before)
+    return f"  {shown}\n  {' ' * width}^"
+
+
+def _text(text: str, *, ignores_case: bool, whole_words: bool) -> _Node:
     string = text.encode("utf-8", "surrogateescape")
     if b"\n" in string:
         raise UsageError("a line holds no newline", hint="search for the two lines, one at a time")
-    is_ascii = string.isascii()
-    if not options.whole_words and (is_ascii or not options.ignores_case):
-        return _Text(string.lower() if options.ignores_case else string, options.ignores_case)
-    expression = "".join(_either_case(char) for char in text) if options.ignores_case else _quoted(text)
-    if options.whole_words:
-        expression = rf"(?:^|\W){expression}(?:\W|$)"
-    return _pattern(expression, ignores_case=options.ignores_case)
+    inner: _Text | _Pattern
+    if string.isascii() or not ignores_case:
+        inner = _Text(string.lower() if ignores_case else string, ignores_case)
+    else:
+        inner = _pattern("".join(_either_case(char) for char in text), ignores_case=True)
+    return _Word(inner, text, ignores_case) if whole_words else inner
 
 
 def _either_case(char: str) -> str:

@@ -18,11 +18,9 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command()
 def validate(
-    paths: Annotated[
-        list[str] | None, typer.Argument(help="Files and globs (SHIPPER_FILE)", metavar="[PATH]...")
-    ] = None,
+    paths: Annotated[list[str] | None, typer.Argument(help="Files and globs (SHIPPER_FILE)", metavar="PATH")] = None,
     connect: Annotated[
-        bool, typer.Option("--connect", help="Also check the server, with this host's rights; nothing is stored")
+        bool, typer.Option("--connect", help="Also check the server, with the rights of the role; nothing is stored")
     ] = False,
     role: Annotated[Role, typer.Option(help="Check what a machine of this role needs")] = Role.HOST,
     as_json: Annotated[bool, typer.Option("--json", help="For scripts")] = False,
@@ -35,8 +33,8 @@ def validate(
     config: Annotated[Path | None, typer.Option(help="TOML file (SHIPPER_CONFIG)")] = None,
 ) -> None:
     """Check settings, files and state directory without changing anything; exit 78 where something is wrong."""
-    if connect and role is not Role.HOST:
-        raise UsageError(f"--connect uses a host's rights, and the role is {role}", hint="leave one of them away")
+    if connect and role not in {Role.HOST, Role.COLLECTOR}:
+        raise UsageError(f"--connect is for hosts and collectors, and the role is {role}", hint="leave out --connect")
     flags: Layer = {
         "producer.files": tuple(paths) if paths else None,
         "producer.host": host,

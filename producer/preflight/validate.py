@@ -14,6 +14,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from producer.app import NAME_IT, host_of, planned, state_path
+from producer.preflight.collector_probe import ask_as_collector
 from producer.preflight.dry_run import report
 from producer.preflight.options import Role
 from producer.preflight.report import Finding, Sign, good, note, print_validation, warning, wrong
@@ -43,7 +44,11 @@ def run(flags: Layer, config: Path | None, *, role: Role, connect: bool, as_json
     is_usable = good("settings", "every setting is known and has a value that it can have")
     local = [is_usable, *(_local(settings, origins) if role is Role.HOST else _other(role, settings, origins))]
     has_host = not any(finding.check == "host" and finding.sign is Sign.WRONG for finding in local)
-    asked = asyncio.run(ask_server(settings.nats, _sending(settings))) if connect and has_host else []
+    asked: list[Finding] = []
+    if connect and role is Role.COLLECTOR:
+        asked = asyncio.run(ask_as_collector(settings))
+    elif connect and has_host:
+        asked = asyncio.run(ask_server(settings.nats, _sending(settings)))
     shown = [(key, _shown(settings, key), origins[key]) for key in sorted(origins)]
     print_validation(shown, [*local, *asked], as_json=as_json)
     if any(finding.sign is Sign.WRONG for finding in local):

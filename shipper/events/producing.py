@@ -43,8 +43,9 @@ _CLOSED_CONNECTIONS = Counter(
 
 
 def producer_started(*, host: str, subject: str, files: int) -> None:
-    """A producer begins to ship."""
-    logger.info("producer_started", host=host, subject=subject, files=files)
+    """A producer begins to ship. `subject`: empty until the partition map was read; `session_begun` names it then."""
+    known = {"subject": subject} if subject else {}
+    logger.info("producer_started", host=host, **known, files=files)
 
 
 _NAME_SHARED = Counter("fshipper_shared_name_total", "Checks that found another live producer with this host's name")
@@ -428,7 +429,7 @@ def shipped_as_another_host(*, file: str, other: str, host: str) -> None:
     """A file was shipped under another host name before; it is shipped again, as this name was given."""
     logger.warning(
         "shipped_as_another_host", file=file, other=other, host=host,
-        hint="its lines are in the archive as those of two hosts; to keep one name, set HOSTNAME (--host) to the other",
+        hint="the archive will have its lines for both hosts; to keep one name, set HOSTNAME (--host) to the other",
     )  # fmt: skip
 
 

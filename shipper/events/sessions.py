@@ -69,6 +69,11 @@ def drained(*, program: str, left: int) -> None:
     logger.info("drained", program=program, left=left)
 
 
+def ended_without_session(*, program: str, reason: str) -> None:
+    """A program ended before a session worked: it sent, or read, nothing."""
+    logger.warning("ended_without_session", program=program, reason=reason)
+
+
 def progress_stopped(*, what: str, seconds: float) -> None:
     """A loop hangs: the service manager no longer gets notifications of progress and will end the program."""
     logger.error("progress_stopped", what=what, seconds=round(seconds), hint="the stacks of all threads follow SIGABRT")

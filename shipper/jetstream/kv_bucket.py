@@ -46,7 +46,7 @@ class JetStreamBucket(ConnectedSession):
         for first in range(0, len(keys), KEYS_A_REQUEST):
             what = {"multi_last": [bucket_subject(key) for key in keys[first : first + KEYS_A_REQUEST]]}
             for found in await direct_batch(self._connection, BUCKET_STREAM, what, within=ANSWER_SECONDS):
-                entries[bucket_key(found.subject)] = Entry(found.sequence, found.payload)
+                entries[bucket_key(found.subject)] = Entry(found.sequence, found.payload, found.time_ns)
         return entries
 
     async def put(self, key: str, value: bytes, *, expected: int | None = None) -> int | None:

@@ -33,7 +33,8 @@ SECTIONS = {
 
 
 SEVERITIES = {
-    "sign_in": Severity.ACT, "silent": Severity.LOOK, "empty": Severity.LOOK, "removed_host": Severity.LOOK, "left_out_host": Severity.LOOK,
+    "sign_in": Severity.ACT, "silent": Severity.LOOK, "empty": Severity.LOOK, "removed_host": Severity.LOOK,
+    "left_out_host": Severity.LOOK,
     "repair": Severity.LOOK, "auth": Severity.LOOK, "failed_passwords": Severity.LOOK, "break_in": Severity.LOOK,
     "fatal": Severity.LOOK, "error_rate": Severity.LOOK, "web_errors": Severity.LOOK, "new_pattern": Severity.LOOK,
     "surging_pattern": Severity.LOOK, "back_pattern": Severity.LOOK,

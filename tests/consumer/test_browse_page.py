@@ -4,6 +4,7 @@ import http.server
 import itertools
 import subprocess
 import threading
+from pathlib import Path
 
 import pytest
 from browse_program import DATABASE, BrowseProgram
@@ -14,6 +15,7 @@ from natsd import running
 pytestmark = pytest.mark.skipif(
     installed() is None, reason=f"no browser on PATH ({', '.join(NAMES)}): apt-get install chromium"
 )
+ROOT = Path(__file__).resolve().parents[2]
 LINES = "document.querySelectorAll('#lines > li').length"
 IDLE = "document.getElementById('go').textContent === 'Search'"
 SAYS = "document.getElementById('says').textContent"
@@ -296,3 +298,38 @@ def test_a_page_of_another_origin_reads_nothing(program, browser):
             other.shutdown()
     assert program.processes() == []
     assert "origin_refused" in program.browse.log
+
+
+def test_what_was_selected_is_reported_where_it_is_nothing(page):
+    page.says("location.hash = '#q=error&host=mail9&since='")
+    page.until(f"{SAYS}.includes('no host matches mail9')")
+    assert "wider range" not in page.says(SAYS)
+
+
+def test_hosts_of_an_address_are_those_of_the_field(page):
+    page.says("location.hash = '#q=&host=db*+web*&since=&order=oldest'")
+    page.until(f"{IDLE} && {LINES} > 1")
+    assert page.says("document.querySelectorAll('#facet-host li').length") > 1
+
+
+def test_case_counts_where_it_is_switched_on(page):
+    page.says("location.hash = '#q=fatal&since='")
+    page.until(f"{IDLE} && {LINES} === 1")
+    assert page.says("document.querySelector('#lines mark').textContent") == "FATAL"
+    page.says("document.getElementById('case').click()")
+    page.until(f"{IDLE} && {SAYS}.startsWith('No line found')")
+    assert "case=1" in page.says("location.hash")
+
+
+def test_patterns_have_no_noise_of_times(page):
+    lines = (ROOT / "consumer/browse/page.html").read_text().splitlines()
+    made = [line for line in lines if line.startswith(("const LINE_TIME", "const patternOf"))]
+    assert len(made) == 2
+    patterns = {
+        "2026-11-28T00:08:34.115Z ERROR disk 7 full": "ERROR disk <*> full",
+        "Nov 28 01:45:04 web sshd: failed": "web sshd: failed",
+        "[2026-11-28 00:08:34,115] WARN slow": "WARN slow",
+    }
+    for line, pattern in patterns.items():
+        script = "".join(["const PATTERN_CHARACTERS = 200; ", *made, f" return patternOf({line!r});"])
+        assert page.says(f"(() => {{ {script} }})()") == pattern

@@ -4,10 +4,11 @@ import dataclasses
 
 import pytest
 
+from consumer.fleet.causes import CollectorSign
 from consumer.fleet.display import fleet_json, printable
 from consumer.fleet.host_table import CLASH_SECONDS, HostState, HostStatus, HostTable, Thresholds, counts, judge
 from consumer.fleet.snapshot import Fleet, floors_of, partitions_of
-from shipper.heartbeat import Heartbeat, encode
+from shipper.heartbeat import ENDED_EVERY, Heartbeat, encode
 from shipper.jetstream.heartbeat_stream import HeartbeatUpdate
 from shipper.jetstream.stream_status import PartitionStatus
 from shipper.model import Stored
@@ -52,6 +53,11 @@ SEEN = {
     "it was stuck, and sends no heartbeat": (WAITING, LIMITS.dead + 1, HostState.DEAD),
     "it speaks seldom": (dataclasses.replace(BEAT, every=60.0), 200.0, HostState.QUIET),
     "it speaks seldom, and does not": (dataclasses.replace(BEAT, every=60.0), 241.0, HostState.DEAD),
+    "it shipped everything with --once, days ago": (
+        dataclasses.replace(BEAT, leaves=True, ended=True, every=ENDED_EVERY),
+        3 * 86400.0,
+        HostState.ENDED,
+    ),
     "it never spoke": (None, 0.0, HostState.UNKNOWN),
 }
 
@@ -164,7 +170,7 @@ def stream(**changed) -> PartitionStatus:
 
 
 def fleet(status: PartitionStatus, *, at: float, before: Fleet | None = None, hosts=()) -> Fleet:
-    partitions = partitions_of([status], hosts, {0: "alpha"}, before, at)
+    partitions = partitions_of([status], hosts, {0: CollectorSign(name="alpha")}, before, at)
     return Fleet(at=at, hosts=tuple(hosts), partitions=partitions, floors=floors_of(partitions, before, at))
 
 
@@ -173,7 +179,7 @@ def test_a_partition_without_an_owner_is_reported_from_the_second_poll_on():
     at_once = fleet(stream(lag=7, waiting=0), at=100.1, before=first)
     second = fleet(stream(lag=7, waiting=0), at=100.55, before=at_once)
     assert [each.is_well for each in (first, at_once, second)] == [True, True, False]
-    assert second.partitions[0].why == "7 messages wait, and no collector reads them"
+    assert second.partitions[0].why == "7 messages wait, and collector alpha is alive and requests none"
 
 
 @pytest.mark.parametrize("changed", [{"ack_floor": 10}, {"waiting": 1}, {"lag": 0}])

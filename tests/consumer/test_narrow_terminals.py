@@ -12,6 +12,7 @@ from consumer.audit.auditor import AuditResult
 from consumer.audit.day_inventory import Scope
 from consumer.audit.totals import Row, Sum
 from consumer.fleet import display as fleet_show
+from consumer.fleet.causes import CollectorSign
 from consumer.fleet.display import fleet_json
 from consumer.fleet.host_table import HostState, HostStatus
 from consumer.fleet.snapshot import Fleet, partitions_of
@@ -71,7 +72,7 @@ def test_a_status_cuts_neither_hosts_nor_states_nor_headings(monkeypatch: pytest
         partition=3, stream="LOGS_3", messages=9, bytes=9, max_bytes=99, percent_full=9.1, first_seq=1, last_seq=9,
         pending=0, ack_pending=0, lag=1_234_567, ack_floor=9, waiting=2,
     )  # fmt: skip
-    partitions = partitions_of([status], hosts, {3: "collector-of-the-centre"}, None, 1.0)
+    partitions = partitions_of([status], hosts, {3: CollectorSign(name="collector-of-the-centre")}, None, 1.0)
     out = standard_output()
     found = Fleet(at=1.0, hosts=tuple(hosts), partitions=partitions)
     out.print(fleet_show.tables(out, found, hosts, limit=0), crop=False)

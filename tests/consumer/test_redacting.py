@@ -1,5 +1,6 @@
 """What must not stay is blacked out in sealed segments: the rest stays as it was, and it is on record."""
 
+import asyncio
 import contextlib
 import io
 import json
@@ -42,11 +43,21 @@ def lives() -> Iterator[Lives]:
         yield lives
 
 
+def command(*arguments: str) -> int:
+    """`fshipper` in this process; it has an event loop of its own, also where a test has one."""
+    outer = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    try:
+        return run(list(arguments))
+    finally:
+        asyncio._set_running_loop(outer)
+
+
 def redact(place: Path, *arguments: str) -> Said:
     """`fshipper redact --json` in this process."""
     out, errors = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
-        code = run(["redact", str(place), "--host", HOST, "--json", *arguments])
+        code = command("redact", str(place), "--host", HOST, "--json", *arguments)
     return Said(code, json.loads(out.getvalue()) if out.getvalue() else {}, errors.getvalue())
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from searching import places_here, write_archive
 
-from consumer.search.query import Options, parse_fixed
+from consumer.search.query import Case, Options, parse_fixed
 
 SAMPLES = sorted((Path(__file__).resolve().parents[3] / "shared" / "data" / "loghub").glob("*.log"))
 
@@ -24,7 +24,7 @@ def test_needles_of_real_logs_are_found_as_zstdgrep_finds_them(tmp_path: Path) -
         if not needle.isascii():
             continue
         ignores_case = bool(number % 3 == 0)
-        query = parse_fixed(needle.decode(), Options(ignores_case=ignores_case))
+        query = parse_fixed(needle.decode(), Options(Case.IGNORED if ignores_case else Case.SENSITIVE))
         found = [place.line for place in sorted(places_here(archive, query))]
         expected = []
         for _, file in sorted(files):

@@ -105,7 +105,10 @@ def test_from_an_empty_fleet_to_an_error_and_back(fresh, browser):
     assert browser.says("document.querySelectorAll('#hosts tbody tr').length") == 1
     assert browser.says("document.querySelector('#hosts tbody .name').textContent") == "quiet1"
     fresh.say(web1_example=QUIET)
-    browser.until(f"{SAYS} === 'All is well'")
+    browser.until(f"{SAYS} === 'No problem is known; nothing is known of 1 of 3 hosts'")
+    assert browser.says("document.getElementById('rate-foot').textContent") == (
+        "nothing waits on the hosts; of 1 it is not known"
+    )
 
     assert browser.complaints == []
     assert {address for address in browser.requests if not address.startswith((fresh.page, "data:"))} == set()

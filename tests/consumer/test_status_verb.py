@@ -120,7 +120,7 @@ def test_a_partition_without_a_collector_is_not_well(fleet):
     assert [each["why"] for each in found["partitions"] if each["lag"]] == [
         "1 message waits, and no collector reads them"
     ]
-    assert [host["state"] for host in found["hosts"]] == ["unknown"]  # --once notifies no program
+    assert [host["state"] for host in found["hosts"]] == ["ended"]
     fleet.drain()
     assert status(fleet)[0] == 0
 

@@ -36,11 +36,12 @@ FILLS = """
   };
   for (const shape of document.querySelectorAll("svg rect[class]"))
     seen.push([shape.getAttribute("class"), getComputedStyle(shape).fill]);
-  const wanted = Object.fromEntries(["track","h1","h2","h3","h4","h5","h6","fatal","error","warn","notice","info","debug",
-    "trace","none","good","bad","accent"].map(name => [name, named(name)]));
+  const wanted = Object.fromEntries(["track","h1","h2","h3","h4","h5","h6","fatal","error","warn","notice","info",
+    "debug","trace","none","good","bad","accent"].map(name => [name, named(name)]));
   const legends = [...document.querySelectorAll(".legend rect, .shades rect, svg.key rect")].map(
     shape => [shape.getAttribute("class"), getComputedStyle(shape).fill]);
-  const tags = [...document.querySelectorAll(".tag")].map(tag => [tag.className, getComputedStyle(tag).backgroundColor]);
+  const tags = [...document.querySelectorAll(".tag")].map(
+    tag => [tag.className, getComputedStyle(tag).backgroundColor]);
   return JSON.stringify({ seen, wanted, legends, tags });
 })()
 """

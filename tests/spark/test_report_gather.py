@@ -7,7 +7,7 @@ from nights import DATE, a_run
 
 from spark_analytics.archive.inventory import Day, Manifests
 from spark_analytics.report import build, load
-from spark_analytics.report.model import State
+from spark_analytics.report.model import Severity, State
 from spark_analytics.tables import schemas
 from spark_analytics.tables.day_tables import DayTables, HourCell, WebHourCount, WebSums
 
