@@ -12,6 +12,7 @@ from shipper.model import Encoding
 
 if TYPE_CHECKING:
     from shipper.config import Layer
+    from shipper.settings import Settings
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -133,21 +134,26 @@ def produce(
 
     read = partial(load, flags, config=config)
     settings = read()
-    if not dry_run:
-        if as_json:
-            raise UsageError("--json goes with --dry-run only")
-        if show_redacted:
-            raise UsageError("--show-redacted goes with --dry-run only")
-        level, style = settings.log.level, settings.log.format
-        if once:
-            level = level_of_run(level, is_chosen="log.level" in places(flags, config=config), style=style)
-        set_up_logging(style=style, level=level)
-        return run(settings, once=once, read=read)
+    if dry_run:
+        return _dry_run(settings, once=once, show_redacted=show_redacted, as_json=as_json)
+    if as_json:
+        raise UsageError("--json goes with --dry-run only")
+    if show_redacted:
+        raise UsageError("--show-redacted goes with --dry-run only")
+    level, style = settings.log.level, settings.log.format
+    if once:
+        level = level_of_run(level, is_chosen="log.level" in places(flags, config=config), style=style)
+    set_up_logging(style=style, level=level)
+    return run(settings, once=once, read=read)
 
+
+def _dry_run(settings: "Settings", *, once: bool, show_redacted: bool, as_json: bool) -> None:
     with importing():
-        from producer.preflight.dry_run import report  # noqa: PLC0415 - its tables would double what a producer takes to start
+        # Its tables would double what a producer takes to start.
+        from producer.preflight.dry_run import report  # noqa: PLC0415
         from producer.preflight.redacted_lines import redacted_lines  # noqa: PLC0415
         from producer.preflight.report import print_report  # noqa: PLC0415
+        from shipper.telemetry import set_up_logging  # noqa: PLC0415
 
     set_up_logging(style=settings.log.format, level="critical")  # what it does to the copy is no event
     found = report(settings, once=once)

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from spark_analytics.aggregate.port import WebAggregates
 from spark_analytics.archive import inventory
-from spark_analytics.metrics import events, pattern_tables, segment_audit, sign_ins, volumes, web_requests
+from spark_analytics.metrics import pattern_tables, segment_audit, sign_ins, volumes, web_requests
 from spark_analytics.patterns.cluster import cluster_texts
 from spark_analytics.scan import line_examples
 from spark_analytics.scan.run import AssignedDay, scan_day
@@ -179,11 +179,7 @@ class TableBuilder:
     def _events(self, scanned: AssignedDay, fingerprints: Sequence[Row], daily: Sequence[Row]) -> None:
         """Stages the log files of known events and of the patterns that are findings."""
         watched = pattern_tables.watched(daily)
-        wanted = [
-            row["fingerprint"]
-            for row in fingerprints
-            if row["pattern_id"] in watched or events.kind_of(row["text"] or "")
-        ]
+        wanted = pattern_tables.watched_lines(fingerprints, watched)
         places = scanned.groups.places_of(wanted[:MAX_WATCHED]) if wanted else []
         self.staged.write("event_daily", pattern_tables.event_daily(places, fingerprints, watched))
 

@@ -62,9 +62,9 @@ def named(kind: str, subject: str) -> str:
 
 
 URGENT = frozenset({"oom_kill", "io_error", "read_only", "disk_full"})
-"""Kinds that want an act: memory, disk or file system is failing. The others want a look."""
+"""Kinds of severity `act`: memory, disk or file system is failing. The others have the lower one."""
 
 
 def severity(kind: str) -> str:
-    """`act` or `look`."""
+    """The name of its severity (`model.Severity`)."""
     return "act" if kind in URGENT else "look"

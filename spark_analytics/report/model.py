@@ -26,7 +26,7 @@ class Severity(enum.Enum):
     """What a finding wants of its reader, most urgent first."""
 
     ACT = "act"  #: something is broken, lost or broken into: act now
-    LOOK = "look"  #: unusual: look at it today
+    LOOK = "look"  #: unusual: check it today
     NOTE = "note"  #: worth knowing, nothing to do
 
 

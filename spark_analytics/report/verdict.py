@@ -40,7 +40,7 @@ SEVERITIES = {
     "surging_pattern": Severity.LOOK, "back_pattern": Severity.LOOK,
 }  # fmt: skip
 """The severity of each kind of finding. Events have theirs in `events`, troubles of the archive by their state: damaged
-and lost bytes want an act, doubled ones a look. All others are notes."""
+and lost bytes have the highest one, doubled ones the next. All others are notes."""
 
 _OF_STATE = {State.DAMAGED: Severity.ACT, State.GAPS: Severity.ACT, State.DOUBLED: Severity.LOOK}
 

@@ -203,4 +203,5 @@ async def test_the_json_has_a_version_and_reports_what_was_audited(tmp_path: Pat
     assert found["complete"] is True
     assert set(json.loads(json.dumps(found))) == {
         "v", "archive", "since", "until", "host", "complete", "totals", "read", "findings", "files", "hosts",
+        "compared",
     }  # fmt: skip

@@ -123,8 +123,9 @@ async def test_what_died_with_its_producer_and_its_file_is_gone(tmp_path: Path) 
     blocked.producer.options["drain_within"] = 0.1
     async with blocked.producer.running():
         await blocked.is_waiting()
-    (tmp_path / "elsewhere").mkdir()
-    blocked.path.rename(tmp_path / "elsewhere" / "app.log")  # removed: but its inode is not given to another file
+    elsewhere = tmp_path / "elsewhere" / "deep"  # where no rotation puts it
+    elsewhere.mkdir(parents=True)
+    blocked.path.rename(elsewhere / "app.log")  # removed: but its inode is not given to another file
     blocked.stream.max_bytes = -1
     before = len(blocked.stream)
     async with blocked.producer.running():
