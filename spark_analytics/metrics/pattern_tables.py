@@ -124,9 +124,8 @@ def watched(daily_rows: Sequence[Row], back: Collection[str] = ()) -> set[str]:
 
 def watched_lines(found: Sequence[Row], watched_ids: Collection[str]) -> list[int]:
     """The fingerprints of known events and of watched patterns, most lines first; `found` is table `fingerprints`."""
-    return [
-        row["fingerprint"] for row in found if row["pattern_id"] in watched_ids or events.kind_of(row["text"] or "")
-    ]
+    wanted = (row for row in found if row["pattern_id"] in watched_ids or events.kind_of(row["text"] or ""))
+    return [row["fingerprint"] for row in wanted]
 
 
 def event_daily(places: Iterable[PatternPlace], found: Sequence[Row], watched_ids: Collection[str]) -> list[Row]:

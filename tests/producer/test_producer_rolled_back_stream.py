@@ -1,7 +1,7 @@
 """A server that comes back with less than it acknowledged: its newest message and the receipts prove what is gone."""
 
 import asyncio
-import re
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -355,6 +355,7 @@ async def test_marks_contain_every_source_and_survive_a_restart(tmp_path: Path) 
         await becomes(lambda: shipped.producer.pipeline.delivery.tailer.acks.known[source].archived == watermark)
         assert shipped.producer.pipeline.status()["unarchived_bytes"] == len(LINES) - watermark
         mark = {"source": source, "file": str(shipped.path), "origin": 0, "offset": len(LINES), "size": len(LINES)}
+        mark["crc"] = zlib.crc32(LINES)
         for more, archived, elsewhere in (
             ({}, watermark, 0),
             ({"archive": "a1"}, watermark, 0),
@@ -362,9 +363,7 @@ async def test_marks_contain_every_source_and_survive_a_restart(tmp_path: Path) 
         ):
             told = await ask(shipped, {"v": 1, "ask": "marks"} | more)
             there = {"archived": archived, "elsewhere": elsewhere, "ended": False}
-            (found,) = told["marks"]
-            assert re.fullmatch("[0-9a-f]{8}", found.pop("crc"))
-            assert (told["v"], found) == (1, mark | there)
+            assert told == {"v": 1, "marks": [mark | there]}
         take_all(shipped.archive, list(shipped.stream))
         collector.crc = 12345  # cannot be: the source has another sum there
         collector.tell()
