@@ -74,8 +74,8 @@ def test_a_page_that_searches_needs_an_archive_and_names_its_hosts(tmp_path):
     assert "every name" in wrong["browse"]
 
 
-def test_the_server_is_queried_with_a_hosts_rights_only(tmp_path):
-    code, wrong = validate(tmp_path, "--role", "collector", "--connect")
+def test_the_server_is_queried_with_the_rights_of_a_host_or_a_collector_only(tmp_path):
+    code, wrong = validate(tmp_path, "--role", "browse", "--connect")
     assert code == 64
     assert "--connect" in wrong["error"]
 

@@ -39,6 +39,7 @@ SYSLOG = (
     b"%s web1 sshd[%d]: message repeated 3 times: [ Failed password for root from 10.0.0.%d port 22 ssh2]",
     b"%s web1 sshd[%d]: Accepted publickey for deploy from 10.0.0.%d port 50212 ssh2",
     b"%s web1 app[%d]: ERROR cannot reach 10.0.0.%d\r",
+    b"%s web1 kernel[%d]: blk_update_request: I/O error, dev sdb, sector %d",
     b"%s web1 app[%d]: \xff\xfe warning: %d bytes are no text",
 )
 YEARLESS = (b"Dec 31 23:59:59", b"Jan  1 00:00:00", b"Jan  2 22:59:59", b"Jan  2 23:00:00", b"Feb 29 12:00:00")
@@ -132,7 +133,7 @@ def an_empty_day(archive: Archive) -> None:
     ("filled", "without"),
     [
         (a_generated_day, set()),
-        (a_damaged_day, {"access_hourly", "access_top", "auth_daily"}),
+        (a_damaged_day, {"access_hourly", "access_top", "auth_daily", "event_daily"}),
         (an_empty_day, schemas.TABLES.keys() - {"runs"}),
     ],
 )

@@ -106,6 +106,7 @@ def test_whatever_error_a_call_to_an_ended_java_raises_it_is_reported_as_the_end
 
 
 def test_a_closed_pipe_of_sql_output_is_no_error(closed, tmp_path):
+    (tmp_path / "out").mkdir()
     program = [sys.executable, "-m", "spark_analytics", "query", "SELECT explode(sequence(1, 300000)) x"]
     asking = subprocess.Popen(
         [*program, "--out", str(tmp_path / "out"), "--format", "csv"],

@@ -154,6 +154,7 @@ def test_sql_reaches_the_tables_and_the_lines(archive, report, tmp_path, capsys)
 
 def test_sql_that_cannot_be_answered_is_reported_in_two_lines_and_its_log_is_there(archive, tmp_path):
     archive.seal(b"2026-11-20T10:00:00Z INFO c\n")
+    (tmp_path / "out").mkdir()
     out = ["--archive", str(archive.root), "--out", str(tmp_path / "out")]
     place = {**os.environ, "TMPDIR": str(tmp_path)}
 
