@@ -147,12 +147,12 @@ class SessionLoop:
             self._is_archive_failing, self.trouble = False, ""
 
     def _report(self, error: Trouble, delay: float) -> None:
-        self.trouble = str(error) + self._named()
         self._works_since = 0.0
-        if isinstance(error, ArchiveTrouble):
-            self._is_archive_failing = True
+        if isinstance(error, ArchiveTrouble):  # of the disk, whatever the message
+            self._at, self._is_archive_failing, self.trouble = None, True, str(error)
             events.archive_failed(partition=self._options.partition, error=self.trouble)
         else:
+            self.trouble = str(error) + self._named()
             events.session_ended(program="collector", error=self.trouble, hint=error.hint, retry_in=delay)
 
     def _named(self) -> str:

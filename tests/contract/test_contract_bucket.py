@@ -46,7 +46,7 @@ async def test_entries_are_read_by_key_and_by_pattern_with_their_revisions(serve
         other = await bucket.put("member.logs.a.b", b"me")
         assert other > first
         found = await bucket.entries(["lease.logs.0", "lease.logs.9", "member.logs.>"])
-        assert {key: tuple(entry) for key, entry in found.items()} == {
+        assert {key: tuple(entry[:2]) for key, entry in found.items()} == {
             "lease.logs.0": (first, b"zero"),
             "member.logs.a.b": (other, b"me"),
         }
@@ -59,7 +59,7 @@ async def test_an_entry_is_stored_only_over_the_one_that_was_expected(server):
         assert await other.put("k", b"2", expected=0) is None
         second = await other.put("k", b"2", expected=first)
         assert await bucket.put("k", b"3", expected=first) is None
-        assert (await bucket.entries(["k"]))["k"] == (second, b"2")
+        assert (await bucket.entries(["k"]))["k"][:2] == (second, b"2")
 
 
 async def test_a_forgotten_entry_leaves_nothing_and_is_expected_to_be_none(server):

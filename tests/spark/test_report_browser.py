@@ -108,7 +108,8 @@ MIDDLES = """(() => {
   const charts = [...document.querySelectorAll('.plot, .map')];
   return charts.map(chart => [
     [...chart.querySelectorAll('.scale span')].map(span => [span.textContent, middle(span)]),
-    [...chart.querySelectorAll('svg:not(.shades svg)')].map(svg => [...svg.querySelectorAll('rect[class^=h]')].map(middle)),
+    [...chart.querySelectorAll('svg:not(.shades svg)')].map(
+      svg => [...svg.querySelectorAll('rect[class^=h]')].map(middle)),
     chart.getBoundingClientRect().right,
   ]);
 })()"""
