@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spark_analytics.metrics import events, statistics
+from spark_analytics.metrics.sign_ins import instant
 from spark_analytics.metrics.statistics import grouped
 from spark_analytics.patterns.cluster import REST
 from spark_analytics.tables.day_tables import Row
@@ -158,11 +159,7 @@ def _event(key: tuple[Any, ...], group: Sequence[PatternPlace], texts: Mapping[i
     ]
     return dict(zip(names, key, strict=True)) | {
         "lines": sum(place.lines for place in group),
-        "first_ts": _instant(min(times[0], default=None)),
-        "last_ts": _instant(max(times[1], default=None)),
+        "first_ts": instant(min(times[0], default=None)),
+        "last_ts": instant(max(times[1], default=None)),
         "example": most["example"] or most["text"],
     }
-
-
-def _instant(second: int | None) -> dt.datetime | None:
-    return None if second is None else dt.datetime.fromtimestamp(second, dt.UTC)

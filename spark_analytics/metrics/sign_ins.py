@@ -69,7 +69,7 @@ class _Tries:
 
 
 def _tries(counts: Sequence[AuthCount]) -> _Tries:
-    failed = sorted((count for count in counts if count.kind in {FAILED, ODD_NAME}), key=_second)
+    failed = sorted((count for count in counts if count.kind in FAILED_PASSWORDS), key=_second)
     return _Tries(failed, sorted(_second(count) for count in counts if _accepts_password(count)))
 
 
@@ -85,15 +85,16 @@ def _failures(accepted: Sequence[AuthCount], tries: _Tries) -> Row:
     """The acceptance of `accepted` with most failures before it, the last of several."""
     seconds = [count.first_ts for count in accepted if count.first_ts is not None]
     most = max((tries.before(second) for second in seconds), default=_Before(0, 0, ()), key=lambda one: one[:2])
-    paired = _instant(most.accepted) if most.attempts else None
+    paired = instant(most.accepted) if most.attempts else None
     return {"failed_attempts": most.attempts, "failed_accepted_ts": paired, **_times("failed_", most.failures)}
 
 
 def _times(prefix: str, group: Sequence[AuthCount]) -> Row:
     first = min((count.first_ts for count in group if count.first_ts is not None), default=None)
     last = max((count.last_ts for count in group if count.last_ts is not None), default=None)
-    return {f"{prefix}first_ts": _instant(first), f"{prefix}last_ts": _instant(last)}
+    return {f"{prefix}first_ts": instant(first), f"{prefix}last_ts": instant(last)}
 
 
-def _instant(second: int | None) -> dt.datetime | None:
+def instant(second: int | None) -> dt.datetime | None:
+    """The time of a second since 1970; None: there is none."""
     return None if second is None else dt.datetime.fromtimestamp(second, dt.UTC)
