@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import inf
 
-from consumer.archive import (
+from consumer.archive.directory import (
     ArchiveLocation,
     Layout,
     check_subject,
@@ -19,7 +19,7 @@ from consumer.archive import (
     open_archive,
     unmade_if_refused,
 )
-from consumer.audit.count_duplicates import DuplicateCount
+from consumer.archive.duplicate_count import DuplicateCount
 from consumer.background import BackgroundTasks
 from consumer.cluster.coordinator import ArchiveUsage, Collector
 from consumer.cluster.locks import take_name
@@ -28,8 +28,8 @@ from consumer.cluster.partition_owner import OwnedPartitions, WorkerParts, this_
 from consumer.commit.other_partitions import ArchiveSources
 from consumer.commit.sink import most_open
 from consumer.commit.store import PartitionStore
+from consumer.fleet.page import status_page
 from consumer.model import PartitionOptions, Until
-from consumer.page.server import status_page
 from consumer.partition.stream import SessionLoop
 from consumer.pipeline import Worker, make_worker
 from consumer.segments.compaction import Merger

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any
 
-from consumer.archive import ArchiveLocation, try_lock
-from consumer.audit.count_duplicates import DuplicateCount
+from consumer.archive.directory import ArchiveLocation, try_lock
+from consumer.archive.duplicate_count import DuplicateCount
+from consumer.archive.journal import Journal
 from consumer.cluster.coordinator import Collector
 from consumer.cluster.locks import dead_names
-from consumer.commit.journal import Journal
 from consumer.model import SourceKey
 from consumer.partition import receipts
 from consumer.partition.receipts import RequestLimit

@@ -253,7 +253,7 @@ ALLOWED = {
         "from shipper.model import Span\nfrom shipper import events",
     ),
     "itself": ("producer/tailer/file_reader.py", "import producer.model"),
-    "the journal is sqlite": ("consumer/commit/journal.py", "import sqlite3"),
+    "the journal is sqlite": ("consumer/archive/journal.py", "import sqlite3"),
     "nats in its room": ("shipper/jetstream/pull_consumer.py", "import nats.errors\nfrom nats.aio.msg import Msg"),
     "spark imports the pure ring": (
         "spark_analytics/tables/spark_io.py",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fleet import Fleet, until
 
-from consumer.audit.journal_snapshot import JournalSnapshots
+from consumer.archive.journal_snapshot import JournalSnapshots
 from consumer.model import ArchivedSource
 
 HOST = "web1.example.net"

@@ -17,7 +17,7 @@ sys.path.append(str(Path(__file__).parent / "consumer"))
 
 from keeping import tend, write_segments
 
-from consumer.segments import manifest_store
+from consumer.archive import manifests
 
 FLOOD, HONEST = "flood.example.net", ("web1.example.net", "web2.example.net")
 TODAY = dt.datetime.now(dt.UTC).date()
@@ -81,5 +81,5 @@ def test_a_flood_by_one_host_costs_the_others_no_line_and_no_old_day(tmp_path: P
         assert again.stop() == 0
         assert f"hosts=['{FLOOD}']" in again.log
         for day in OLD_DAYS:
-            assert manifest_store.held_by_host(fleet.archive, day).keys() == set(HONEST)
+            assert manifests.held_by_host(fleet.archive, day).keys() == set(HONEST)
         assert {each.stop() for each in producers} == {0}

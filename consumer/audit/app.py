@@ -14,19 +14,19 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 from rich.text import Text
 
-from consumer.archive import IDENTITY, existing_identity
-from consumer.audit import manifest_listing
+from consumer.archive import manifest_listing
+from consumer.archive.directory import IDENTITY, existing_identity
+from consumer.archive.finding import Finding, Weight
+from consumer.archive.journal_snapshot import JournalSnapshots, journal_directory
+from consumer.archive.manifests import removed_days
 from consumer.audit.auditor import Audit, AuditResult
 from consumer.audit.auditor import Progress as Told
 from consumer.audit.coverage import open_hint
 from consumer.audit.day_inventory import Scope, chosen_days, hosts
-from consumer.audit.finding import Finding, Weight
-from consumer.audit.journal_snapshot import JournalSnapshots, journal_directory
 from consumer.audit.producer_comparison import HostComparison, ProducerReports, ask, compare
 from consumer.audit.repair_duplicates import Repair, RepairResult, SegmentRepair
 from consumer.audit.source_sums import Marks
 from consumer.audit.totals import Row, Sum
-from consumer.segments.manifest_store import removed_days
 from shipper.errors import EXIT_OK, ConfigError, Unavailable, UsageError
 from shipper.interrupts import interrupt_on_termination
 from shipper.settings import CollectorSettings, Settings

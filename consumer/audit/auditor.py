@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from consumer.archive import LOCKS, is_written
-from consumer.audit import manifest_listing
+from consumer.archive import manifest_listing
+from consumer.archive.directory import LOCKS, is_written
+from consumer.archive.expected_file import ExpectedFile
+from consumer.archive.finding import Finding, Kind, Weight
+from consumer.archive.journal_snapshot import JournalSnapshots
+from consumer.archive.manifests import removed_days, removed_hosts
 from consumer.audit.coverage import SourceBounds, SourceCoverage
 from consumer.audit.day_inventory import STATE_HINT, DayInventory, Scope, take_inventory
-from consumer.audit.expected_file import ExpectedFile
-from consumer.audit.finding import Finding, Kind, Weight
-from consumer.audit.journal_snapshot import JournalSnapshots
 from consumer.audit.source_sums import Marks, SourceSums
 from consumer.audit.totals import Row, Rows
 from consumer.audit.verify_file import Checked, check_all, findings_of
-from consumer.segments.manifest_store import removed_days, removed_hosts
 from shipper import layout
 from shipper.units import counted
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from consumer.archive.expected_file import ExpectedFile
+from consumer.archive.finding import Finding, Kind
+from consumer.archive.journal_snapshot import JournalSnapshots
 from consumer.audit.day_inventory import Scope
-from consumer.audit.expected_file import ExpectedFile
-from consumer.audit.finding import Finding, Kind
-from consumer.audit.journal_snapshot import JournalSnapshots
 from consumer.audit.totals import Rows
 from consumer.model import ArchivedSource, SourceKey
 from shipper.duplicates import Bounds, begins, cover

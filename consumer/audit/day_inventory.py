@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from consumer.audit import manifest_listing
-from consumer.audit.expected_file import ExpectedFile
-from consumer.audit.finding import Finding, Kind, Weight
-from consumer.audit.manifest_listing import Listed
+from consumer.archive import manifest_listing
+from consumer.archive.expected_file import ExpectedFile
+from consumer.archive.finding import Finding, Kind, Weight
+from consumer.archive.manifest_listing import Listed
 from consumer.segments.sealer import unfinished_target
 from shipper import layout
 from shipper.errors import UsageError

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from consumer.archive.finding import Finding, Kind, Weight
+from consumer.archive.journal_snapshot import JournalLocation, JournalSnapshots
 from consumer.audit.day_inventory import Scope
-from consumer.audit.finding import Finding, Kind, Weight
-from consumer.audit.journal_snapshot import JournalLocation, JournalSnapshots
 from consumer.model import SourceKey
 from shipper import heartbeat, partition_map
 from shipper.control import MarksReply, MarksRequest, SourceMark

@@ -16,15 +16,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from consumer.archive import LOCKS
-from consumer.audit import manifest_listing
+from consumer.archive import manifest_listing
+from consumer.archive.directory import LOCKS
+from consumer.archive.expected_file import ExpectedFile
+from consumer.archive.manifests import current_segments, is_listed, removed_days
 from consumer.audit.day_inventory import Scope
-from consumer.audit.expected_file import ExpectedFile
-from consumer.segments.manifest_store import is_listed, removed_days
 from consumer.segments.rewrite_segment import (
     KeptRange,
     alone,
-    current_segments,
     remove_replaced,
     replace_segment_text,
     stands,

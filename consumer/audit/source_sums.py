@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple
 
-from consumer.audit.expected_file import ExpectedFile
-from consumer.audit.finding import Finding, Kind, Weight
-from consumer.audit.journal_snapshot import JournalSnapshots
+from consumer.archive.expected_file import ExpectedFile
+from consumer.archive.finding import Finding, Kind, Weight
+from consumer.archive.journal_snapshot import JournalSnapshots
 from consumer.audit.text_parts import Cuts, TextPart, is_as_sent
 from consumer.audit.totals import Rows
 from consumer.model import Altered, SourceKey

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from consumer.audit.expected_file import ExpectedFile
+from consumer.archive.expected_file import ExpectedFile
 from shipper.bytes_ops import crc32
 from shipper.manifest import SourceSpan
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from consumer.audit.expected_file import ExpectedFile, FileState
-from consumer.audit.finding import Finding, Kind, Weight
+from consumer.archive.expected_file import ExpectedFile, FileState
+from consumer.archive.finding import Finding, Kind, Weight
+from consumer.archive.segment_io import BROKEN, CHUNK_BYTES, ByteCounter, CountingReader, texts
 from consumer.audit.text_parts import Cuts, PartSums, TextPart, split_at
-from consumer.segment_io import BROKEN, CHUNK_BYTES, ByteCounter, CountingReader, texts
 from shipper import layout
 from shipper.manifest import FORKED, Gap
 from shipper.model import End

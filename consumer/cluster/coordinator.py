@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from consumer.archive import try_lock
+from consumer.archive.directory import try_lock
 from consumer.cluster.locks import lock_identity, name_lock
 from consumer.cluster.membership import FORKED_SECONDS, MAX_FORKED, RENEWALS, Member, Membership
 from consumer.cluster.partition_owner import OwnedPartition, OwnedPartitions

@@ -16,7 +16,7 @@ import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
-from consumer.archive import ArchiveLocation, try_lock
+from consumer.archive.directory import ArchiveLocation, try_lock
 from consumer.cluster.locks import holder_of, lock_identity
 from consumer.cluster.membership import Claim
 from shipper import layout

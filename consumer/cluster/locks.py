@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from consumer.archive import LOCKS, try_lock
+from consumer.archive.directory import LOCKS, try_lock
 from shipper.durable_files import make_directory
 from shipper.errors import Fatal
 from shipper.layout import MANIFEST_DIRECTORY, escape, unescape

@@ -14,11 +14,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from consumer.archive import ArchiveLocation, check_journal, note_journal
+from consumer.archive.directory import ArchiveLocation, check_journal, note_journal
+from consumer.archive.journal import Journal
 from consumer.cluster.epochs import Takeover, begin_epoch, find_takeover, sweep
 from consumer.cluster.lease import Lease
 from consumer.cluster.membership import MAX_TROUBLE, Claim, Member, Membership, clock, forked_text
-from consumer.commit.journal import Journal
 from consumer.commit.other_partitions import ArchiveSources, OtherPartitions
 from consumer.commit.sink import Sink
 from consumer.commit.staged_batch import RunTotals

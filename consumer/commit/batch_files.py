@@ -7,13 +7,13 @@ does not name.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from consumer.archive import Layout
+from consumer.archive.directory import Layout
+from consumer.archive.journal import Journal
+from consumer.archive.stored_times import Mark, appended
 from consumer.commit.frame_cache import FrameCache
-from consumer.commit.journal import Journal
 from consumer.commit.sink import Sink
 from consumer.commit.staged_batch import StagedBatch
 from consumer.model import ArchivedSource, Extent, Loss, OpenFile, Position, SourceKey
-from consumer.stored_times import Mark, appended
 from shipper.bytes_ops import count_lines, crc32, crc32_combine
 from shipper.edit_map import Rest
 from shipper.errors import ArchiveTrouble

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from consumer.archive import IDENTITY
+from consumer.archive.directory import IDENTITY, changed
 from shipper.durable_files import sync_directory
 
 UNIT = 4096  # bytes; alignment of memory, offset and length. No disk requires more
@@ -252,19 +252,6 @@ def _reports(directory: Path) -> bool:
 # it records the missing bytes and creates a new file.
 
 
-class PinnedPath:
-    """A path that must keep leading to the same file."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._found = os.stat(path)
-
-    def check(self) -> None:
-        """Raises OSError: the path leads to another file, or to none."""
-        if not os.path.samestat(os.stat(self._path), self._found):
-            raise changed(str(self._path))
-
-
 class ArchiveDirectory:
     """The archive directory at the start of a collector. An empty mount point in its place is another directory."""
 
@@ -295,8 +282,3 @@ def check_file(path: str, descriptor: int | None, committed: int) -> None:
     found = os.stat(path)
     if found.st_size < committed or (descriptor is not None and not os.path.samestat(found, os.fstat(descriptor))):
         raise changed(path)
-
-
-def changed(path: str) -> OSError:
-    """The error for a file that another program changed."""
-    return OSError(errno.ESTALE, "another program removed, replaced or truncated it", path)

@@ -16,11 +16,11 @@ from itertools import accumulate, islice
 from pathlib import Path
 from typing import NamedTuple
 
-from consumer.archive import manifests_of_day
+from consumer.archive.directory import manifests_of_day
+from consumer.archive.journal import Journal
+from consumer.archive.segment_io import BROKEN, CountingReader, texts
 from consumer.commit.batch_files import BatchFiles, BatchPlan
-from consumer.commit.journal import Journal
 from consumer.model import ArchivedSource, OpenFile, SourceKey
-from consumer.segment_io import BROKEN, CountingReader, texts
 from shipper import manifest
 from shipper.bytes_ops import crc32, crc32_combine
 from shipper.compression import Decompressor

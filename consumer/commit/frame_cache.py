@@ -8,7 +8,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from consumer.frame_index import Frame
+from consumer.archive.frame_index import Frame
 
 MOST_BYTES = 32 * 1024 * 1024
 """Maximum bytes of frames in the cache of one partition: twice the size of a usual segment."""

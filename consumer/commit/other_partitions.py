@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from consumer.commit.journal import SOURCE_COLUMNS, to_known
+from consumer.archive.journal import SOURCE_COLUMNS, to_known
 from consumer.model import ArchivedSource, SourceKey
 from shipper import events
 from shipper.errors import Poison

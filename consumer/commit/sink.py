@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from consumer.archive.segment_io import whole_frames
 from consumer.commit.disk_io import (
     ArchiveDirectory,
     DirectWriter,
@@ -22,7 +23,6 @@ from consumer.commit.disk_io import (
     write_all,
 )
 from consumer.model import OpenFile
-from consumer.segment_io import whole_frames
 from shipper import events, layout
 
 IOV_MAX = 1024  # buffers that one pwritev takes (limits.h)

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from consumer.archive.journal import Journal
 from consumer.commit.host_budgets import HostBudgets
-from consumer.commit.journal import Journal
 from consumer.commit.other_partitions import FoundSource
 from consumer.model import ArchivedSource, Changes, Position, SourceKey
 from shipper.layout import FileKey, day_of

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
-from consumer.archive import Layout
-from consumer.commit.journal import Journal
+from consumer.archive.directory import Layout
+from consumer.archive.journal import Journal
 from consumer.commit.other_partitions import OtherPartitions, each_once
 from consumer.commit.sink import Sink
 from consumer.model import ArchivedSource, OpenFile, Position, SourceKey

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import zstandard
 
-from consumer.logview.display import shown_time
+from consumer.read.display import shown_time
 from shipper import codec, units
 from shipper.bytes_ops import crc32
 from shipper.errors import Poison, UsageError

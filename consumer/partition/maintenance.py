@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from consumer.archive.manifests import RedactedSources
 from consumer.commit.staged_batch import StagedBatch
 from consumer.commit.store import PartitionStore
 from consumer.model import PartitionOptions, Until
@@ -15,7 +16,6 @@ from consumer.partition.purge import SitePurge, StreamPurge
 from consumer.partition.receipts import ReceiptSender, RequestLimit
 from consumer.partition.sealing import SealScheduler
 from consumer.partition.stream import StreamView
-from consumer.segments.manifest_store import RedactedSources
 from shipper.control import FinishRequest, ReceiptsRequest, request_from_json
 from shipper.ports import Inbox
 from shipper.subjects import MOVER, control_up

@@ -21,13 +21,21 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
-from consumer import frame_index
-from consumer.frame_index import Frame, FrameIndex
-from consumer.segment_io import BROKEN, ByteCounter, CountingReader, CountingWriter, Writer, count_content, texts
-from consumer.segments.manifest_store import Listing
+from consumer.archive import frame_index
+from consumer.archive.frame_index import Frame, FrameIndex
+from consumer.archive.manifests import Listing
+from consumer.archive.segment_io import (
+    BROKEN,
+    ByteCounter,
+    CountingReader,
+    CountingWriter,
+    Writer,
+    count_content,
+    texts,
+)
+from consumer.archive.stored_times import StoredTimes
 from consumer.segments.rewrite_segment import rewriting
 from consumer.segments.sealer import Sealer, new_segment_file, now, number_of, split_name, unfinished_target
-from consumer.stored_times import StoredTimes
 from shipper import events, layout, manifest
 from shipper.durable_files import sync_directory
 from shipper.layout import FileKey, date_of

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from consumer.archive.manifests import Listing
 from consumer.segments.compaction import Merger
-from consumer.segments.manifest_store import Listing
 from consumer.segments.retention import Retention
 from consumer.segments.sealer import Sealer
 from shipper import events

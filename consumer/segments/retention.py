@@ -23,9 +23,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from consumer.archive import LOCKS, manifests_of_day, try_lock
-from consumer.segments import manifest_store
-from consumer.segments.manifest_store import DayTotals
+from consumer.archive import manifests
+from consumer.archive.directory import LOCKS, manifests_of_day, try_lock
+from consumer.archive.manifests import DayTotals
 from consumer.segments.sealer import now
 from shipper import events, layout
 from shipper.bytes_ops import crc32
@@ -146,14 +146,14 @@ class Retention:
         return (path for path in found if path.name.startswith(WAITING))
 
     def _held(self, date: str) -> DayTotals:
-        return manifest_store.total(self._by_host(date))
+        return manifests.total(self._by_host(date))
 
     def _by_host(self, date: str) -> dict[str, DayTotals]:
         stats = [(path.name, path.stat()) for path in manifests_of_day(self._archive, date)]
         signature = tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
         known = self._known.get(date)
         if known is None or known[0] != signature:
-            known = self._known[date] = (signature, manifest_store.held_by_host(self._archive, date))
+            known = self._known[date] = (signature, manifests.held_by_host(self._archive, date))
         return known[1]
 
     def _remove(self, date: str, reason: str) -> None:
@@ -162,9 +162,9 @@ class Retention:
             crc = crc32(path.read_bytes(), crc)
         line = {"v": 1, "date": date, **held._asdict(), "manifests_crc32": f"{crc:08x}"}
         # An attempt before a kill may have written the line. A day that exists again later is removed with other bytes.
-        if not any(line.items() <= noted.items() for noted in manifest_store.removed(self._archive)):
+        if not any(line.items() <= noted.items() for noted in manifests.removed(self._archive)):
             noted = json.dumps(line | {"reason": reason, "removed_at": now()}, separators=(",", ":")).encode() + b"\n"
-            manifest_store.append(self._archive / layout.REMOVED_PATH, noted)
+            manifests.append(self._archive / layout.REMOVED_PATH, noted)
         for directory in (self._archive / f"date={date}", self._manifests(date)):
             if directory.exists():
                 _hide(directory)
@@ -176,8 +176,8 @@ class Retention:
         held = {host: self._by_host(date)[host] for host in sorted(hosts)}
         line = {"v": 1, "date": date, "hosts": {host: each._asdict() for host, each in held.items()}}
         noted = json.dumps(line | {"reason": BY_SIZE, "removed_at": now()}, separators=(",", ":")).encode() + b"\n"
-        manifest_store.append(self._archive / layout.REMOVED_HOSTS_PATH, noted)
-        directories = sorted(manifest_store.directories_of(self._archive, date, hosts))
+        manifests.append(self._archive / layout.REMOVED_HOSTS_PATH, noted)
+        directories = sorted(manifests.directories_of(self._archive, date, hosts))
         todo = {"v": 1, "date": date, "hosts": sorted(hosts), "directories": directories}
         replace_file(self._removing, json.dumps(todo).encode() + b"\n")
         self._finish()
@@ -191,7 +191,7 @@ class Retention:
         except (FileNotFoundError, ValueError):
             return
         for path in manifests_of_day(self._archive, todo["date"]):
-            manifest_store.without_hosts(path, set(todo["hosts"]))
+            manifests.without_hosts(path, set(todo["hosts"]))
         for relative in todo["directories"]:
             directory = self._archive / relative
             if directory.exists():
@@ -204,7 +204,7 @@ class Retention:
     def _finish(self) -> None:
         """Do what a kill left undone: manifests follow their day, and what has a hidden name is removed."""
         self._finish_hosts()
-        for date in manifest_store.removed_days(self._archive):
+        for date in manifests.removed_days(self._archive):
             if not (self._archive / f"date={date}").exists() and self._manifests(date).exists():
                 _hide(self._manifests(date))
         for root in (self._archive, self._archive / layout.MANIFEST_DIRECTORY):

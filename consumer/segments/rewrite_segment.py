@@ -13,7 +13,6 @@ import contextlib
 import fcntl
 import io
 import itertools
-import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,12 +20,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from consumer import frame_index
-from consumer.archive import LOCKS, is_written, manifests_of_day, try_lock
-from consumer.segment_io import BROKEN, CountingWriter, pack, texts
-from consumer.segments import manifest_store
+from consumer.archive import frame_index, manifests
+from consumer.archive.directory import LOCKS, is_written, manifests_of_day, try_lock
+from consumer.archive.manifests import listed_segments
+from consumer.archive.segment_io import BROKEN, CountingWriter, pack, texts
+from consumer.archive.stored_times import StoredTimes, joined
 from consumer.segments.sealer import Sealer, new_segment_file, now, number_of, sweep
-from consumer.stored_times import StoredTimes, joined
 from shipper import layout, manifest
 from shipper.bytes_ops import crc32
 from shipper.durable_files import Lock, make_directory, sync_directory
@@ -175,22 +174,6 @@ def text_of(archive: Path, segment: Segment) -> bytes:
     return text
 
 
-def current_segments(archive: Path, date: str) -> list[Segment]:
-    """The segments of a day that count, in the order of their paths."""
-    return sorted(manifest.standing(listed_segments(archive, date)), key=lambda segment: segment.path)
-
-
-def listed_segments(archive: Path, date: str, about: str = "") -> Iterator[Segment]:
-    """Every segment that a manifest of a day lists, those that were replaced, too.
-
-    `about`: only lines in which this path, or beginning of a path, occurs.
-    """
-    wanted = json.dumps(about)[1:-1].encode()
-    for path in manifests_of_day(archive, date):
-        with path.open("rb") as lines:
-            yield from manifest.segments_in(line for line in lines if wanted in line)
-
-
 def stands(archive: Path, segment: Segment) -> bool:
     """Whether the manifests still list `segment` as it is, and nothing replaces it."""
     listed = listed_segments(archive, date_of(segment.path), about=segment.path)
@@ -200,7 +183,7 @@ def stands(archive: Path, segment: Segment) -> bool:
 def _manifest_of(archive: Path, segment: Segment) -> str:
     """The collector in whose manifest a segment is listed: another one's would open a day that is closed."""
     for path in manifests_of_day(archive, date_of(segment.path)):
-        if manifest_store.lists(path, segment.path):
+        if manifests.lists(path, segment.path):
             return layout.unescape(path.stem)
     return segment.collector
 

@@ -23,15 +23,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from consumer import frame_index
-from consumer.commit.disk_io import forget_cached
-from consumer.commit.frame_cache import Frames
-from consumer.commit.journal import REASON_CHANGED, Journal
-from consumer.commit.sink import Sink
-from consumer.event_times import Lag, lag_of
-from consumer.frame_index import FrameIndex
-from consumer.model import OpenFile
-from consumer.segment_io import (
+from consumer.archive import frame_index, manifests
+from consumer.archive.event_times import Lag, lag_of
+from consumer.archive.frame_index import FrameIndex
+from consumer.archive.journal import REASON_CHANGED, Journal
+from consumer.archive.segment_io import (
     BROKEN,
     CHUNK_BYTES,
     ByteCounter,
@@ -42,8 +38,11 @@ from consumer.segment_io import (
     frames,
     pack,
 )
-from consumer.segments import manifest_store
-from consumer.stored_times import StoredTimes
+from consumer.archive.stored_times import StoredTimes
+from consumer.commit.disk_io import forget_cached
+from consumer.commit.frame_cache import Frames
+from consumer.commit.sink import Sink
+from consumer.model import OpenFile
 from shipper import events, layout, manifest
 from shipper.durable_files import make_directory, name_if_free, replace_file, sync_directory
 from shipper.layout import NANOSECONDS
@@ -253,7 +252,7 @@ class Sealer:
                 ahead=lag.ahead,
                 crc32_stored=f"{stored.crc:08x}",
             )
-            if is_new or not manifest_store.is_listed(self._archive, segment.path):
+            if is_new or not manifests.is_listed(self._archive, segment.path):
                 self.record(segment, since=before if is_new else 0)
         return segment, lost
 
@@ -266,7 +265,7 @@ class Sealer:
 
     def record(self, segment: Segment, *, since: int) -> None:
         """Append the manifest line, unless it is listed after the first `since` bytes."""
-        manifest_store.append(self._manifest(segment.path), manifest.to_line(segment), once=segment.path, since=since)
+        manifests.append(self._manifest(segment.path), manifest.to_line(segment), once=segment.path, since=since)
 
     def close_day(self, date: str, collector: str = "") -> None:
         """Mark that this collector, or `collector` that is dead, adds nothing to `date` any more."""
@@ -293,9 +292,9 @@ class Sealer:
     def _is_settled(self, segment: str) -> bool:
         """Whether a segment is listed, if only as a part of another one, or its day was removed, or its host's."""
         date = layout.date_of(segment)
-        if manifest_store.is_listed(self._archive, segment) or date in manifest_store.removed_days(self._archive):
+        if manifests.is_listed(self._archive, segment) or date in manifests.removed_days(self._archive):
             return True
-        hosts = manifest_store.removed_hosts(self._archive).get(date, ())
+        hosts = manifests.removed_hosts(self._archive).get(date, ())
         return any(f"/host={layout.escape(host)}/" in segment for host in hosts)
 
     def _free_name(self, file: OpenFile, journal: Journal) -> str:
@@ -319,7 +318,7 @@ class Sealer:
             there, stored = count_content(target, layout.codec_of(path))
             if there == text:
                 return stored
-        if manifest_store.is_listed(self._archive, path):
+        if manifests.is_listed(self._archive, path):
             raise FileExistsError(errno.EEXIST, "another text has the name of this segment", path)
         fresh.replace()
         return packed

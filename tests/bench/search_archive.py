@@ -12,8 +12,8 @@ from pathlib import Path
 
 import zstandard
 
-from consumer import frame_index
-from consumer.frame_index import FRAME_BYTES, Frame, FrameIndex
+from consumer.archive import frame_index
+from consumer.archive.frame_index import FRAME_BYTES, Frame, FrameIndex
 from shipper import layout, manifest
 from shipper.layout import NANOSECONDS, FileKey
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import zstandard
 from collecting import PartitionHarness
 
-from consumer.archive import open_archive
+from consumer.archive.directory import open_archive
 from shipper.main import run
 
 LINES = b"".join(b"%d a line of a log\n" % number for number in range(200))

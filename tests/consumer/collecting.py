@@ -18,10 +18,10 @@ from typing import Any
 
 from fleet import unpack, unsealed
 
-from consumer.archive import Layout
+from consumer.archive.directory import Layout
+from consumer.archive.journal import Journal
 from consumer.commit.applier import Applier
 from consumer.commit.frame_cache import FrameCache
-from consumer.commit.journal import Journal
 from consumer.commit.other_partitions import OtherPartitions
 from consumer.commit.sink import Sink
 from consumer.commit.store import Fence, PartitionStore

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from consumer.commit.journal import Journal
+from consumer.archive.journal import Journal
 
 CALLS = ("fsync", "fdatasync", "ftruncate", "write", "writev", "pwrite", "pwritev")
 EVENTS = frozenset({"open", "os.rename", "os.remove", "os.link", "os.symlink", "os.mkdir", "os.rmdir", "os.truncate"})

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from collecting import applier_of
 
-from consumer.commit.journal import Journal
+from consumer.archive.journal import Journal
 from consumer.commit.sink import Sink
 from consumer.dlq import publish
 from shipper.model import Delivery

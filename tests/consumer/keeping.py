@@ -14,14 +14,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from consumer.commit.journal import Journal
+from consumer.archive.journal import Journal
+from consumer.archive.stored_times import StoredTimes
 from consumer.commit.sink import Sink
 from consumer.model import Changes, Extent, Loss, OpenFile, Position, SourceKey
 from consumer.segments.compaction import Merger
 from consumer.segments.day_close import DayCloser
 from consumer.segments.retention import HOSTS, Retention
 from consumer.segments.sealer import Sealer
-from consumer.stored_times import StoredTimes
 from shipper import layout, manifest
 from shipper.compression import Compressor
 from shipper.layout import NANOSECONDS, FileKey

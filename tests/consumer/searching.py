@@ -13,12 +13,13 @@ import forking
 import zstandard
 from keeping import DAY_NS, seal_all, write_open
 
-from consumer.event_times import TimeOf
-from consumer.logview import file_index
-from consumer.logview.query import USUAL, Wanted
-from consumer.search.file_search import FileSearch, Hit, Request
-from consumer.search.pool import Search
-from consumer.search.query import Query
+from consumer.archive import parts as file_index
+from consumer.archive.event_times import TimeOf
+from consumer.archive.selection import Wanted
+from consumer.read.file_search import FileSearch, Hit, Request
+from consumer.read.query import USUAL
+from consumer.read.search_pool import Search
+from consumer.read.search_query import Query
 from shipper.layout import NANOSECONDS
 
 

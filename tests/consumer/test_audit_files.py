@@ -9,8 +9,8 @@ import pytest
 from auditing import LINES, Audited, doubled, packed, swapped, unpacked
 from collecting import HOST, Log, cuts
 
-from consumer.archive import lock_path
-from consumer.audit.expected_file import ExpectedFile, FileState, of_segment
+from consumer.archive.directory import lock_path
+from consumer.archive.expected_file import ExpectedFile, FileState, of_segment
 from consumer.audit.verify_file import check
 from consumer.model import Until
 from shipper import layout

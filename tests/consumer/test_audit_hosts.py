@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from consumer.audit.finding import Weight
-from consumer.audit.journal_snapshot import JournalLocation, JournalSnapshots
+from consumer.archive.finding import Weight
+from consumer.archive.journal import Journal
+from consumer.archive.journal_snapshot import JournalLocation, JournalSnapshots
 from consumer.audit.producer_comparison import HostComparison, ProducerReports, compare
-from consumer.commit.journal import Journal
 from consumer.model import ArchivedSource, Changes, Position
 from shipper.control import SourceMark
 

@@ -15,8 +15,8 @@ from auditing import LINES, audit
 from fleet import FSHIPPER, Fleet, until
 from natsd import NatsServer
 
-from consumer.audit import journal_snapshot
-from consumer.commit.journal import Journal
+from consumer.archive import journal_snapshot
+from consumer.archive.journal import Journal
 from consumer.model import ArchivedSource, Changes, OpenFile, Position
 from shipper.layout import FileKey
 

@@ -13,11 +13,11 @@ import pytest
 from auditing import LINES, Audited
 from collecting import Log, cuts
 
-from consumer.audit import manifest_listing
+from consumer.archive import manifest_listing
+from consumer.archive.finding import Weight
+from consumer.archive.journal_snapshot import JournalSnapshots
 from consumer.audit.auditor import Audit, AuditResult, Progress
 from consumer.audit.day_inventory import Scope
-from consumer.audit.finding import Weight
-from consumer.audit.journal_snapshot import JournalSnapshots
 from consumer.model import Until
 from shipper import manifest
 

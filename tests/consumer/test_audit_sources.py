@@ -9,8 +9,8 @@ from collecting import FILE, HOST, Log, cuts
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consumer.archive.expected_file import ExpectedFile, FileState
 from consumer.audit.coverage import Coverage, ExpectedRange
-from consumer.audit.expected_file import ExpectedFile, FileState
 from consumer.audit.verify_file import account_of
 from consumer.model import SourceKey, Until
 from shipper.layout import FileKey

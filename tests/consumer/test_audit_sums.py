@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_collector_edits import piece, send
 
+from consumer.archive.finding import Finding, Weight
+from consumer.archive.journal_snapshot import JournalSnapshots
+from consumer.archive.manifests import Listing
 from consumer.audit.auditor import Audit, Progress
 from consumer.audit.day_inventory import Scope
-from consumer.audit.finding import Finding, Weight
-from consumer.audit.journal_snapshot import JournalSnapshots
 from consumer.audit.text_parts import PartSums, TextPart
 from consumer.model import Until
 from consumer.segments.compaction import Merger
-from consumer.segments.manifest_store import Listing
 from producer.transform.edits import Edits
 from shipper import manifest
 from shipper.control import SourceMark

@@ -14,9 +14,9 @@ from browse_program import DATABASE, HOSTILE, SAMPLE, WEB, BrowseProgram, hits
 from fleet import FSHIPPER, until
 from natsd import running
 
-from consumer.browse import app
-from consumer.browse.access_control import LINK_SECONDS, TOKEN_HEADER, AccessControl
-from consumer.browse.search_process import ProcessLimits, SearchProcess
+from consumer.read.browse import app
+from consumer.read.browse.access_control import LINK_SECONDS, TOKEN_HEADER, AccessControl
+from consumer.read.browse.search_process import ProcessLimits, SearchProcess
 from shipper.http_endpoints import Request
 
 OTHER = "other1.example.net"

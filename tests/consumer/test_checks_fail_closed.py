@@ -10,8 +10,8 @@ import pytest
 from auditing import LINES, Audited, audit
 from collecting import HOST, Log
 
-from consumer.archive import open_archive
-from consumer.logview import file_index
+from consumer.archive import parts
+from consumer.archive.directory import open_archive
 from consumer.model import Until
 from shipper.errors import ConfigError
 from shipper.main import run
@@ -98,8 +98,8 @@ async def test_an_archive_of_an_older_version_has_no_identity(tmp_path: Path) ->
     (archive.archive / "_archive.json").unlink()
     assert archive.audit().code == 0
     inventory.check_archive(archive.archive)
-    assert file_index.is_archive(archive.archive)
-    assert not file_index.is_empty(archive.archive)
+    assert parts.is_archive(archive.archive)
+    assert not parts.is_empty(archive.archive)
     shutil.rmtree(archive.archive / "_journal")
     shutil.rmtree(archive.archive / "_manifest")  # only the days were copied: what they hold is listed nowhere
     assert archive.audit().code == 2

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 from fleet import until
 
-from consumer.archive import ArchiveLocation, Layout, try_lock
+from consumer.archive.directory import ArchiveLocation, Layout, try_lock
+from consumer.archive.journal import Journal
 from consumer.cluster.coordinator import Collector
 from consumer.cluster.epochs import ClaimAction, OwnerState, begin_epoch, find_takeover, step, sweep
 from consumer.cluster.locks import dead_names, lock_identity, name_lock, take_name
 from consumer.cluster.membership import ChangeClock, Claim, LocalBucket, Member, Membership, encode, to_claim, to_member
 from consumer.cluster.partition_owner import OwnedPartitions, WorkerParts, this_process
-from consumer.commit.journal import Journal
 from consumer.commit.other_partitions import ArchiveSources
 from consumer.model import ArchivedSource, Changes, Position
 from shipper.errors import Fenced
@@ -240,7 +240,7 @@ WRITER = """
 import itertools, sys
 from pathlib import Path
 from consumer.commit.other_partitions import ArchiveSources
-from consumer.commit.journal import Journal
+from consumer.archive.journal import Journal
 from consumer.model import ArchivedSource, Changes, Position
 journal = Journal(Path(sys.argv[1]))
 for number in itertools.count(1):

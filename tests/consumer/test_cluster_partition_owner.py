@@ -9,7 +9,7 @@ from collecting import FILE, HOST, LocalFence, Log, PartitionHarness, cuts, kill
 from fleet import unpack
 from waiting import becomes
 
-from consumer.archive import Layout
+from consumer.archive.directory import Layout
 from consumer.commit.sink import Sink
 from consumer.commit.staged_batch import Hole
 from consumer.model import SourceKey, Until

@@ -110,8 +110,8 @@ STATEMENTS = [
     ("consumer.commit.sink", "Sink", "create", "before"),
     ("consumer.commit.sink", "Sink", "append", "behind"),
     ("consumer.commit.sink", "Sink", "sync", "behind"),
-    ("consumer.commit.journal", "Journal", "commit", "behind"),
-    ("consumer.commit.journal", "Journal", "begin_sealing", "behind"),
+    ("consumer.archive.journal", "Journal", "commit", "behind"),
+    ("consumer.archive.journal", "Journal", "begin_sealing", "behind"),
     ("consumer.segments.sealer", "Sealer", "finish", "before"),
     ("consumer.segments.sealer", "NewSegmentFile", "publish", "behind"),
 ]

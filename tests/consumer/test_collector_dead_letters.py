@@ -7,7 +7,7 @@ import pytest
 import zstandard
 from collecting import HOST, Log, PartitionHarness
 
-from consumer.archive import Layout
+from consumer.archive.directory import Layout
 from consumer.model import Until
 from shipper import codec
 from shipper.errors import Poison, Unavailable

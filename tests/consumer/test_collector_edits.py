@@ -14,7 +14,7 @@ from collecting import FILE, HOST, Log, PartitionHarness, kill_at
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consumer.commit.journal import MIGRATIONS, Journal
+from consumer.archive.journal import MIGRATIONS, Journal
 from consumer.commit.sink import Sink
 from consumer.model import OpenFile, Until
 from producer.batcher import Encoder

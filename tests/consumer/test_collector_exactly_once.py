@@ -10,7 +10,7 @@ from collecting import FILE, HOST, Log, PartitionHarness, applier_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consumer.commit.journal import Journal
+from consumer.archive.journal import Journal
 from consumer.commit.sink import Sink
 from consumer.commit.watermark import BlockOutcome, begin, judge, missing_after, missing_before
 from consumer.model import ArchivedSource, SourceKey, Until

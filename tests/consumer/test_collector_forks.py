@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from collecting import HOST, Log, PartitionHarness, kill_at
 
+from consumer.archive.journal import Journal
 from consumer.commit import forks
-from consumer.commit.journal import Journal
 from consumer.commit.sink import Sink
 from consumer.model import SourceKey, Until
 from shipper.codec import from_headers

@@ -11,7 +11,7 @@ import pytest
 from collecting import HOST, Log, PartitionHarness
 from waiting import becomes
 
-from consumer.commit.journal import Journal
+from consumer.archive.journal import Journal
 from consumer.model import ArchivedSource, Changes, Position, SourceKey
 from consumer.partition import receipts
 from consumer.pipeline import _parts

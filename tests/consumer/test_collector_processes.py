@@ -47,8 +47,8 @@ def fleet(tmp_path: Path, natsd: NatsServer):
     ("module", "owner", "name", "when"),
     [
         ("consumer.commit.batch_files", "BatchFiles", "write", "behind"),
-        ("consumer.commit.journal", "Journal", "commit", "before"),
-        ("consumer.commit.journal", "Journal", "commit", "behind"),
+        ("consumer.archive.journal", "Journal", "commit", "before"),
+        ("consumer.archive.journal", "Journal", "commit", "behind"),
         ("consumer.segments.sealer", "Sealer", "move_aside", "before"),
         ("consumer.segments.sealer", "Sealer", "record", "behind"),
     ],

@@ -12,9 +12,9 @@ import pytest
 from collecting import HOST, KilledError, Log, PartitionHarness, cuts, kill_at
 from waiting import becomes
 
-from consumer.archive import check_journal, journal_directory, note_journal, open_archive
+from consumer.archive.directory import check_journal, journal_directory, note_journal, open_archive
+from consumer.archive.journal import Journal
 from consumer.commit.applier import Applier
-from consumer.commit.journal import Journal
 from consumer.commit.sink import Sink
 from consumer.dlq import publish
 from consumer.model import Until

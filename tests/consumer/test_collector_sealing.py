@@ -13,7 +13,7 @@ import pytest
 from collecting import HOST, KilledError, Log, PartitionHarness, cuts, kill_at
 from fleet import unpack
 
-from consumer.commit.journal import Journal
+from consumer.archive.journal import Journal
 from consumer.model import OpenFile, Until
 from consumer.segments import sealer
 from consumer.segments.sealer import NewSegmentFile, Sealer

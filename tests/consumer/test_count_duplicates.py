@@ -11,16 +11,16 @@ from collecting import Log
 from prometheus_client import REGISTRY
 from test_repair_duplicates import Doubled, copied, lines_of, ordered
 
-from consumer.audit.count_duplicates import DuplicateCount
+from consumer.archive.duplicate_count import DuplicateCount
+from consumer.archive.manifests import Listing
 from consumer.cluster.membership import Member, encode, to_member
 from consumer.fleet.app import HostFilter
 from consumer.fleet.display import fleet_json, tables
+from consumer.fleet.page import About, snapshot
 from consumer.fleet.poller import FleetView, _doubled
 from consumer.fleet.snapshot import Fleet
 from consumer.model import Until
-from consumer.page.server import About, snapshot
 from consumer.segments.compaction import Merger
-from consumer.segments.manifest_store import Listing
 from shipper.table_printer import standard_output
 
 

@@ -17,9 +17,9 @@ from dying import Lives, Places
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from consumer.archive.journal import Journal
 from consumer.commit import applier, batch_files, disk_io
 from consumer.commit.disk_io import UNIT
-from consumer.commit.journal import Journal
 from consumer.commit.sink import Sink
 from consumer.model import OpenFile
 from shipper.layout import FileKey

@@ -9,7 +9,7 @@ import pytest
 from collecting import Log, PartitionHarness
 from waiting import becomes
 
-from consumer.commit.journal import Journal
+from consumer.archive.journal import Journal
 from consumer.model import Changes, Position, Until
 from consumer.partition import maintenance
 

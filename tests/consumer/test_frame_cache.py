@@ -9,10 +9,10 @@ from collecting import KilledError, Log, PartitionHarness, cuts, kill_at
 from fleet import unpack
 from keeping import standing, write_open
 
+from consumer.archive.frame_index import Frame
+from consumer.archive.journal import Journal
 from consumer.commit.frame_cache import FEW_FRAMES, LEAST_TEXT_BYTES, FrameCache, Frames
-from consumer.commit.journal import Journal
 from consumer.commit.sink import Sink
-from consumer.frame_index import Frame
 from consumer.model import Until
 from consumer.segments import sealer as seal
 from consumer.segments.sealer import NewSegmentFile

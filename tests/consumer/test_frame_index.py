@@ -13,13 +13,13 @@ from collecting import Log, PartitionHarness, cuts
 from keeping import DAY_NS, Past, lines, seal_all, standing, tend, write_open, write_segments
 from searching import search
 
-from consumer import frame_index, segment_io
-from consumer.event_times import Lag, TimeOf
-from consumer.frame_index import Frame, FrameIndex
+from consumer.archive import frame_index, segment_io
+from consumer.archive.event_times import Lag, TimeOf
+from consumer.archive.frame_index import Frame, FrameIndex
+from consumer.archive.stored_times import StoredTimes
 from consumer.model import Until
-from consumer.search.query import parse
+from consumer.read.search_query import parse
 from consumer.segments import rewrite_segment
-from consumer.stored_times import StoredTimes
 from shipper.layout import NANOSECONDS
 from shipper.manifest import Segment
 

@@ -13,9 +13,9 @@ from keeping import seal_all, standing, state, tend, write_open
 from natsd import NatsServer
 from test_collector_edits import check_account, edited, piece, send
 
-from consumer.commit.journal import Journal
+from consumer.archive.journal import Journal
+from consumer.archive.segment_io import frames as frames_of
 from consumer.model import Until
-from consumer.segment_io import frames as frames_of
 from shipper.model import Encoding
 
 TEXT = b"".join(b"%d a line of a log\n" % number for number in range(500))

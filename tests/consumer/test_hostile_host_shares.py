@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from collecting import HOST, Log, PartitionHarness
 
-from consumer.archive import Layout
+from consumer.archive.directory import Layout
 from consumer.commit import batch_files, host_budgets
 from consumer.model import Until
 from shipper.errors import Poison

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.commit.journal import Journal
+from consumer.archive.journal import Journal
 from consumer.model import Changes, Extent, OpenFile, Position
 from shipper.layout import FileKey
 from shipper.manifest import SourceSpan
@@ -71,8 +71,8 @@ def test_a_file_that_was_forgotten_and_is_begun_again_has_runs_of_its_own(journa
 
 
 def test_runs_that_are_not_remembered_any_more_are_found(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("consumer.commit.journal.MAX_CACHED", 0)
-    monkeypatch.setattr("consumer.commit.journal.MAX_CACHED_RUNS", 0)
+    monkeypatch.setattr("consumer.archive.journal.MAX_CACHED", 0)
+    monkeypatch.setattr("consumer.archive.journal.MAX_CACHED_RUNS", 0)
     for start in range(0, 50, 10):
         grow(journal, (ONE, start, start + 10), (TWO, start, start + 10))
     assert journal.spans("a") == runs((ONE, 0, 50), (TWO, 0, 50))

@@ -10,7 +10,7 @@ from dying import Lives, Places
 from fleet import Fleet, unpack
 from keeping import DAY, HOST, Past, lines, seal_all, standing, state, tend, write_open, write_segments
 
-from consumer.commit.journal import Journal
+from consumer.archive.journal import Journal
 from consumer.segments.sealer import Sealer
 from shipper import manifest
 

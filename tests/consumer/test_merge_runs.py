@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.segment_io import ByteCounter
+from consumer.archive.segment_io import ByteCounter
 from consumer.segments.compaction import continues, joined, runs, target_of
 from consumer.segments.sealer import number_of, split_name
 from shipper import layout

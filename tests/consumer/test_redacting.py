@@ -16,12 +16,12 @@ from collecting import FILE, HOST, KilledError, Log, cuts, kill_at
 from dying import Lives, Places
 from fleet import unpack
 
-from consumer.archive import lock_path
+from consumer.archive.directory import lock_path
+from consumer.archive.manifests import Listing
+from consumer.audit import redact as app
+from consumer.audit.redact import OfSource, PlacesUnknownError, Range, RegexMatches, blackened, joined
 from consumer.model import Until
-from consumer.redact import app
-from consumer.redact.app import OfSource, PlacesUnknownError, Range, RegexMatches, blackened, joined
 from consumer.segments.compaction import Merger
-from consumer.segments.manifest_store import Listing
 from consumer.segments.rewrite_segment import rewriting
 from consumer.segments.sealer import Sealer
 from shipper.durable_files import Lock

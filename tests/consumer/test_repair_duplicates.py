@@ -14,11 +14,11 @@ from collecting import FILE, HOST, KilledError, Log, cuts, kill_at
 from dying import Lives, Places
 from fleet import unpack
 
+from consumer.archive.manifests import Listing
+from consumer.audit.redact import OfSource, Rewriter
 from consumer.audit.repair_duplicates import _places
 from consumer.model import Until
-from consumer.redact.app import OfSource, Rewriter
 from consumer.segments.compaction import Merger
-from consumer.segments.manifest_store import Listing
 from consumer.segments.rewrite_segment import alone, rewriting
 from consumer.segments.sealer import Sealer
 from shipper.durable_files import Lock

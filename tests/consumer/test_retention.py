@@ -11,8 +11,8 @@ import pytest
 from dying import Lives, Places
 from keeping import TODAY, Past, state, tend, write_open, write_segments
 
-from consumer.archive import LOCKS
-from consumer.segments import manifest_store
+from consumer.archive import manifests
+from consumer.archive.directory import LOCKS
 from shipper.durable_files import Lock
 from shipper.errors import Unavailable
 from spark_analytics.archive import inventory
@@ -49,10 +49,8 @@ def test_without_a_setting_nothing_is_removed(tmp_path: Path) -> None:
 
 def test_the_oldest_days_go_until_the_rest_is_below_the_limit(tmp_path: Path) -> None:
     fill(tmp_path)
-    size = manifest_store.total(manifest_store.held_by_host(tmp_path / "archive", DAYS[0])).bytes_stored
-    total = sum(
-        manifest_store.total(manifest_store.held_by_host(tmp_path / "archive", day)).bytes_stored for day in DAYS
-    )
+    size = manifests.total(manifests.held_by_host(tmp_path / "archive", DAYS[0])).bytes_stored
+    total = sum(manifests.total(manifests.held_by_host(tmp_path / "archive", day)).bytes_stored for day in DAYS)
     tend(tmp_path, keep_bytes=total - size - 1)
     assert kept(tmp_path) == DAYS[2:]
     tend(tmp_path, keep_bytes=1)
@@ -63,9 +61,9 @@ def test_the_oldest_days_go_until_the_rest_is_below_the_limit(tmp_path: Path) ->
 
 def test_what_was_removed_is_noted(tmp_path: Path) -> None:
     fill(tmp_path, DAYS[:1])
-    held = manifest_store.total(manifest_store.held_by_host(tmp_path / "archive", DAYS[0]))
+    held = manifests.total(manifests.held_by_host(tmp_path / "archive", DAYS[0]))
     tend(tmp_path, keep_days=1)
-    (noted,) = manifest_store.removed(tmp_path / "archive")
+    (noted,) = manifests.removed(tmp_path / "archive")
     assert (noted["v"], noted["date"], noted["reason"]) == (1, DAYS[0], "keep_days")
     assert {name: noted[name] for name in held._fields} == held._asdict()
     assert (held.bytes_raw, held.lines, held.segments, held.hosts) == (1500, 200, 1, 1)
@@ -102,7 +100,7 @@ def test_two_collectors_in_parallel_remove_each_day_once(tmp_path: Path) -> None
     for thread in threads:
         thread.join()
     assert kept(tmp_path) == DAYS[-2:]
-    assert [noted["date"] for noted in manifest_store.removed(tmp_path / "archive")] == DAYS[:-2]
+    assert [noted["date"] for noted in manifests.removed(tmp_path / "archive")] == DAYS[:-2]
 
 
 def test_it_stops_between_two_days(tmp_path: Path) -> None:
@@ -121,7 +119,7 @@ def test_a_day_that_comes_back_is_sealed_listed_and_removed_again(tmp_path: Path
     tend(tmp_path)
     tend(tmp_path, keep_days=1)
     assert kept(tmp_path) == []
-    assert [noted["date"] for noted in manifest_store.removed(tmp_path / "archive")] == [*DAYS[:2], DAYS[0]]
+    assert [noted["date"] for noted in manifests.removed(tmp_path / "archive")] == [*DAYS[:2], DAYS[0]]
 
 
 def test_a_report_on_a_removed_day_names_the_removal(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from auditing import audit
 from dying import Lives, Places
 from keeping import TODAY, tend, write_open, write_segments
 
-from consumer.segments import manifest_store
-from consumer.segments.manifest_store import DayTotals
+from consumer.archive import manifests
+from consumer.archive.manifests import DayTotals
 from shipper import layout
 from spark_analytics.archive.inventory import read_day
 from spark_analytics.report.completeness import account
@@ -31,7 +31,7 @@ def fill(place: Path, sizes: dict[str, int]) -> None:
 
 
 def octets(place: Path, day: str) -> dict[str, int]:
-    held = manifest_store.held_by_host(place / "archive", day)
+    held = manifests.held_by_host(place / "archive", day)
     return {host: each.bytes_stored // 700 for host, each in held.items()}
 
 
@@ -50,7 +50,7 @@ def test_the_oldest_days_of_the_largest_host_go_and_no_others(tmp_path: Path) ->
     noted = json.loads((tmp_path / "archive" / layout.REMOVED_HOSTS_PATH).read_bytes())
     assert (noted["date"], noted["reason"]) == (DAYS[0], "keep_bytes")
     assert noted["hosts"] == {FLOOD: DayTotals(6300, 6300, 900, 1, 1)._asdict()}
-    assert not manifest_store.removed_days(tmp_path / "archive")
+    assert not manifests.removed_days(tmp_path / "archive")
     assert not list((tmp_path / "archive").rglob(".remov*"))
 
 
@@ -101,7 +101,7 @@ def test_with_days_the_oldest_days_of_all_hosts_go(tmp_path: Path) -> None:
     fill(tmp_path, {SMALL: 1, OTHER: 2, FLOOD: 9})
     tend(tmp_path, keep_bytes=40 * 700, keep_by="days")
     assert {day for day, _ in on_disk(tmp_path)} == set(DAYS[1:])
-    assert manifest_store.removed_days(tmp_path / "archive") == {DAYS[0]}
+    assert manifests.removed_days(tmp_path / "archive") == {DAYS[0]}
 
 
 def test_what_is_noted_of_single_hosts_is_no_removed_day_for_readers_before_it(tmp_path: Path) -> None:

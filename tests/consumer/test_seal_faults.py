@@ -12,8 +12,8 @@ import zstandard
 from fleet import unpack
 from keeping import DAY, HOST, SOURCE, lines, seal_all, standing, state, write_open, write_segments
 
-from consumer import segment_io
-from consumer.commit.journal import Journal
+from consumer.archive import segment_io
+from consumer.archive.journal import Journal
 from consumer.commit.sink import Sink
 from consumer.model import OpenFile
 from consumer.segments.sealer import NewSegmentFile, Sealer
@@ -264,6 +264,6 @@ def test_a_manifest_of_many_lines_is_not_read_for_each(tmp_path: Path, monkeypat
     with manifest.open("ab") as listed:
         listed.write(b"".join(line.replace(b"app.log-", b"%d.log-" % number) for number in range(2000)))
     read: list[bytes] = []
-    monkeypatch.setattr("consumer.segments.manifest_store._lists", lambda line, _path: read.append(line))
+    monkeypatch.setattr("consumer.archive.manifests._lists", lambda line, _path: read.append(line))
     write_segments(tmp_path, "/another.log", [TEXT])
     assert read == []

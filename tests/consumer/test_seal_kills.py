@@ -9,7 +9,7 @@ import pytest
 from dying import Lives, Places
 from keeping import DAY, HOST, lines, seal_all, state, write_open
 
-from consumer.commit.journal import Journal
+from consumer.archive.journal import Journal
 from consumer.segments.sealer import Sealer
 
 LINES = [b"%d a line of a log\n" % number * 3 for number in range(40)]

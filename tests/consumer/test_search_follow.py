@@ -10,8 +10,9 @@ from collecting import Log
 from natsd import NatsServer
 from tail_fleet import Following, TailFleet, objects
 
-from consumer.logview import file_index, log_reader
-from consumer.logview.query import Wanted
+from consumer.archive import parts as file_index
+from consumer.archive.selection import Wanted
+from consumer.read import follow
 from shipper.settings import Settings
 
 WEB = "web1.example.net"
@@ -48,7 +49,7 @@ def test_archived_waiting_and_new_lines_are_found_once_each(told: TailFleet) -> 
 def test_what_is_not_archived_yet_is_found_however_long_ago_it_was_sent(
     told: TailFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_reader, "OVERLAP_SECONDS", 0)
+    monkeypatch.setattr(follow, "OVERLAP_SECONDS", 0)
     log, other = Log(b"archived\nwaiting\n", host=WEB), Log(b"waiting too\n", host="web2.example.net")
     first, second = told.blocks(log, 0, 9, len(log.data))
     told.send(first)
@@ -64,6 +65,6 @@ def test_what_is_not_archived_yet_is_found_however_long_ago_it_was_sent(
 
 
 async def stored_in_streams(settings: Settings, archived: tuple[file_index.Part, ...]) -> list[bytes]:
-    places = log_reader.Places(settings=settings, archive=None)
-    async with log_reader.FleetLog(places, Wanted(), patience=0.0, name="search", archived=archived) as read:
+    places = follow.Places(settings=settings, archive=None)
+    async with follow.FleetLog(places, Wanted(), patience=0.0, name="search", archived=archived) as read:
         return [line.text async for piece in read.stored(0, None) for line in piece.lines()]

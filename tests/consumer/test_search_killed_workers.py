@@ -9,12 +9,12 @@ from pathlib import Path
 
 from searching import write_archive
 
-from consumer.event_times import TimeOf
-from consumer.logview import file_index
-from consumer.logview.query import Wanted
-from consumer.search.file_search import Hit, Request
-from consumer.search.pool import Search
-from consumer.search.query import parse
+from consumer.archive import parts as file_index
+from consumer.archive.event_times import TimeOf
+from consumer.archive.selection import Wanted
+from consumer.read.file_search import Hit, Request
+from consumer.read.search_pool import Search
+from consumer.read.search_query import parse
 
 LINES = 60_000
 FILE = ("web1.example.net", "/a.log")

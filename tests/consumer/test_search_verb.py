@@ -16,7 +16,7 @@ from fleet import until
 from keeping import DAY_NS
 from searching import fshipper, write_archive
 
-from consumer.archive import JOURNALS
+from consumer.archive.directory import JOURNALS
 from shipper.layout import NANOSECONDS
 
 WEB, DB = ("web1.example.net", "/var/log/app.log"), ("db1.example.net", "/var/log/db.log")

@@ -13,9 +13,9 @@ from consumer.disk_space import Disk
 from consumer.fleet.causes import CollectorSign, sign_of
 from consumer.fleet.display import fleet_json, tables
 from consumer.fleet.host_table import HostHealth, HostState, HostStatus, judge, shared
+from consumer.fleet.page import About, snapshot
 from consumer.fleet.poller import FleetView
 from consumer.fleet.snapshot import Fleet, Partition, partitions_of
-from consumer.page.server import About, snapshot
 from shipper.heartbeat import Heartbeat
 from shipper.jetstream.stream_status import PartitionStatus
 

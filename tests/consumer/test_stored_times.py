@@ -12,13 +12,13 @@ from collecting import FILE, HOST, Log, PartitionHarness
 from keeping import Past, seal_all, standing, tend, write_open
 from searching import fshipper, lines_of, search
 
-from consumer import frame_index
-from consumer.commit.journal import MARKS_BYTES
-from consumer.event_times import TimeOf, TimeOrigin
+from consumer.archive import frame_index
+from consumer.archive.event_times import TimeOf, TimeOrigin
+from consumer.archive.journal import MARKS_BYTES
+from consumer.archive.stored_times import PLANES, StoredTimes, joined
 from consumer.model import Until
-from consumer.search.query import parse
+from consumer.read.search_query import parse
 from consumer.segments import rewrite_segment
-from consumer.stored_times import PLANES, StoredTimes, joined
 from shipper.layout import NANOSECONDS
 
 START = 1_795_824_000

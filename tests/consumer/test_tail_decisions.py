@@ -10,11 +10,12 @@ from collecting import Log
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.logview.app import Outlet, Pace
-from consumer.logview.dedup import Deduplicator
-from consumer.logview.display import Form, Printer, Screen, harmless
-from consumer.logview.log_reader import HORIZON_SECONDS, Merge, _cut
-from consumer.logview.query import Globs, Last, Piece, Wanted, globs_of_hosts, moment, sieve
+from consumer.archive.selection import Globs, Wanted, globs_of_hosts
+from consumer.read.dedup import Deduplicator
+from consumer.read.display import Form, Printer, Screen, harmless
+from consumer.read.follow import HORIZON_SECONDS, Merge, _cut
+from consumer.read.query import Last, Piece, moment, sieve
+from consumer.read.tail import Outlet, Pace
 from shipper import codec
 from shipper.edit_map import Edit, to_map
 from shipper.errors import UsageError

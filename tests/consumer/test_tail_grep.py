@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consumer.logview.query import Matching, Piece, sieve
+from consumer.read.query import Matching, Piece, sieve
 
 PATTERNS = [
     "timeout", "timeout|refused", "ki(ss|t)", "is+", "err(or)?s", "^GET", "OK$", "a.c", "[Kk]elvin", "İstanbul",

@@ -1,0 +1,1 @@
+"""The library that reads the archive: directory, journal, manifests, parts and segments."""

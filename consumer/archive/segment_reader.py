@@ -1,0 +1,179 @@
+"""Read the text of one file of an archive, from the frames that were stored in a span of time.
+
+A file may be renamed, sealed, merged, redacted or removed while others read. An open descriptor keeps its bytes; before
+that, the manifests name the segment that holds the text now.
+"""
+
+import errno
+import glob
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from consumer.archive import frame_index, manifests
+from consumer.archive.frame_index import FrameIndex
+from consumer.archive.manifests import listed_segments
+from consumer.archive.parts import Part
+from consumer.archive.segment_io import CountingReader, texts
+from consumer.archive.stored_times import StoredTimes
+from shipper import layout
+from shipper.manifest import Segment, nanoseconds
+
+MAX_ATTEMPTS = 20
+"""A file is replaced at most so often while one reader opens it."""
+
+
+class RemovedError(FileNotFoundError):
+    """Retention removed the day or the host: its lines are no longer part of the archive."""
+
+
+@dataclass(slots=True)
+class SegmentReader:
+    """The text of a part, a chunk at a time."""
+
+    path: str  #: relative to the archive, where it was found
+    text_start: int  #: where the first chunk begins in the text of the part
+    times: StoredTimes  #: when the text of the part was stored
+    stored: CountingReader  #: counts the bytes that were read
+    chunks: Iterator[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class _Location:
+    """Where the text of a part is now: bytes `start` to `end` of the text in the file `path`."""
+
+    path: str
+    start: int
+    end: int
+
+
+@contextmanager
+def open_part(archive: Path, part: Part, since_ns: int, until_ns: int | None) -> Iterator[SegmentReader]:
+    """Read a part; with marks only the frames that may hold text of that time.
+
+    Raises:
+        RemovedError: retention removed it.
+        OSError: it cannot be read.
+    """
+    location, stream = _opened(archive, part)
+    with stream:
+        yield _reader(stream, part, location, since_ns, until_ns)
+
+
+def _reader(stream: BinaryIO, part: Part, location: _Location, since_ns: int, until_ns: int | None) -> SegmentReader:
+    is_sealed = layout.epoch_of(location.path) is None and "/" + layout.SEALING_PREFIX not in location.path
+    codec = layout.codec_of(location.path) if is_sealed else part.codec
+    index = frame_index.read(stream) if is_sealed and codec == "zstd" else None
+    times = _times(stream, part, location, index) if is_sealed and codec == "zstd" else _of_part(part)
+    if index is None:
+        stored = CountingReader(stream, sys.maxsize if is_sealed else part.stored)
+        chunks = _cut(texts(stored, codec), location.start, location.end)
+        return SegmentReader(location.path, 0, times, stored, chunks)
+    wanted = range(len(index.frames))
+    if index.has_times:
+        wanted = index.within(index.stored_times(part.first_ns, part.last_ns), since_ns, until_ns)
+    frames, before = index.frames, index.frames[: wanted.start]
+    raw, at = sum(frame.raw for frame in before), sum(frame.stored for frame in before)
+    length = sum(frame.stored for frame in frames[wanted.start : wanted.stop])
+    raw_end = raw + sum(frame.raw for frame in frames[wanted.start : wanted.stop])
+    stream.seek(at)
+    stored = CountingReader(stream, length)
+    start, end = max(raw, location.start), min(raw_end, location.end)
+    chunks = _cut(texts(stored, codec), start - raw, max(start, end) - raw)
+    return SegmentReader(location.path, start - location.start, times, stored, chunks)
+
+
+def _times(stream: BinaryIO, part: Part, location: _Location, index: FrameIndex | None) -> StoredTimes:
+    """When the text of a part was stored that is now in a segment, which may hold that of other parts, too."""
+    is_own = location.path in {part.path, *part.others}
+    marks = index.times if index else frame_index.read_times(stream, part.raw if is_own else None)[0]
+    if index is not None:
+        return index.stored_times(part.first_ns, part.last_ns).part(location.start, location.end)
+    if marks:
+        whole = StoredTimes.of(marks, first_ns=part.first_ns, last_ns=part.last_ns, raw=location.end)
+        return whole.part(location.start, location.end)
+    return _of_part(part)
+
+
+def _of_part(part: Part) -> StoredTimes:
+    return StoredTimes.of(part.marks, first_ns=part.first_ns, last_ns=part.last_ns, raw=part.raw)
+
+
+def _cut(chunks: Iterator[bytes], start: int, end: int) -> Iterator[bytes]:
+    """Bytes `start` to `end` of a text that comes in chunks."""
+    at = 0
+    for chunk in chunks:
+        if at + len(chunk) > start:
+            first, last = max(0, start - at), end - at
+            yield chunk if first == 0 and last >= len(chunk) else chunk[first:last]
+        at += len(chunk)
+        if at >= end:
+            return
+    if at < end:
+        raise OSError(errno.EIO, f"it ends after {at} of {end} bytes of text")
+
+
+def _opened(archive: Path, part: Part) -> tuple[_Location, BinaryIO]:
+    whole = _Location(part.path, 0, part.raw)
+    candidates = [whole, *(_Location(path, 0, part.raw) for path in part.others)]
+    for _ in range(MAX_ATTEMPTS):
+        for location in candidates:
+            try:
+                return location, (archive / location.path).open("rb")
+            except FileNotFoundError:
+                continue
+        candidates = _successors(archive, part)
+    raise FileNotFoundError(errno.ENOENT, "it was replaced again and again", part.path)
+
+
+def _successors(archive: Path, part: Part) -> list[_Location]:
+    """Where the text of a part that is gone may be now. Raises RemovedError, or FileNotFoundError: it is nowhere."""
+    date, key = layout.date_of(part.path), (part.partition, part.host, part.file)
+    listed = listed_segments(archive, date, f"{part.path.rpartition('/')[0]}/")
+    segments = {each.path: each for each in listed if (each.partition, each.host, each.file) == key}
+    start = next((path for path in (part.path, *part.others) if path in segments), "")
+    if not start:
+        first = (part.first_sequence, part.first_ns // 1000)  # manifests have microseconds
+        begins = {path: (each.first_seq, nanoseconds(each.first_time) // 1000) for path, each in segments.items()}
+        start = next((path for path, message in begins.items() if message == first), "")
+    location, seen = _Location(start, 0, part.raw), {""}
+    while location.path not in seen:
+        seen.add(location.path)
+        if (archive / location.path).exists():
+            return [location]
+        location = _replaced(location, segments)
+    if unlisted := _unlisted(archive, part):
+        return [_Location(unlisted, 0, part.raw)]
+    gone = manifests.removed_hosts(archive).get(date, ())
+    if date in manifests.removed_days(archive) or part.host in gone:
+        raise RemovedError(errno.ENOENT, "retention removed it", part.path)
+    raise FileNotFoundError(errno.ENOENT, "the file is not there", part.path)
+
+
+def _replaced(location: _Location, segments: dict[str, Segment]) -> _Location:
+    """The same text in the segment that replaced this one."""
+    for segment in segments.values():
+        if location.path not in segment.replaces:
+            continue
+        if len(segment.replaces) == 1:  # redacted, or doubled bytes were removed: its length may be another
+            old = segments.get(location.path)
+            is_whole = old is None or (location.start, location.end) == (0, old.bytes_raw)
+            return _Location(segment.path, location.start, segment.bytes_raw if is_whole else location.end)
+        before = segment.replaces[: segment.replaces.index(location.path)]
+        if all(path in segments for path in before):
+            shift = sum(segments[path].bytes_raw for path in before)
+            return _Location(segment.path, location.start + shift, location.end + shift)
+    return _Location("", 0, 0)
+
+
+def _unlisted(archive: Path, part: Part) -> str:
+    """The segment of an open file, after the rename and before its manifest line."""
+    parent = (archive / part.path).parent
+    name = layout.file_name(part.file)
+    for segment in sorted(parent.glob(f"{glob.escape(name)}-{'[0-9]' * 20}*")):
+        if part.path.rpartition("/")[2][:1] == "_" and int(segment.name[len(name) + 1 :][:20]) >= part.first_sequence:
+            return segment.relative_to(archive).as_posix()
+    return ""

@@ -1,0 +1,93 @@
+"""Which hosts, files and times are read: patterns of names, and a range of days."""
+
+import fnmatch
+import functools
+import itertools
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from consumer.archive.event_times import AHEAD_SECONDS, LATE_SECONDS
+from shipper.errors import UsageError
+from shipper.layout import NANOSECONDS
+
+_GLOB_SIGNS = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True)
+class Globs:
+    """Patterns as of a shell, over the whole of a name: `*` and `?` take dots and slashes, too. None: any name."""
+
+    patterns: tuple[str, ...] = ()
+
+    def takes(self, name: str) -> bool:
+        """Whether one of the patterns is `name`."""
+        return not self.patterns or _expression(self.patterns).fullmatch(name) is not None
+
+
+class Allowance(NamedTuple):
+    """How far the time in a line and its stored time are apart at most, ns, where nothing else is known of its file."""
+
+    late_ns: int = LATE_SECONDS * NANOSECONDS  #: so long after the time in it a line is stored
+    ahead_ns: int = AHEAD_SECONDS * NANOSECONDS  #: so long before it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which lines are meant, by where they come from and by their times."""
+
+    hosts: Globs = Globs()
+    files: Globs = Globs()
+    since_ns: int = 0  #: then or later, UTC nanoseconds; 0: from the beginning
+    until_ns: int | None = None  #: before; None: to the end
+    allowance: Allowance | None = None  #: by the times in the lines; None: by the times of storing
+
+    def stored_span(self, late_seconds: int = 0, ahead_seconds: int = 0) -> tuple[int, int | None]:
+        """From when on and until when lines may have been stored that are meant, ns; the archive knows seconds.
+
+        Of a file whose lines are so late or so far ahead, where that is more than usual.
+        """
+        late_ns, ahead_ns = self.allowance or (0, 0)
+        if self.allowance is not None:
+            late_ns, ahead_ns = late_ns + late_seconds * NANOSECONDS, ahead_ns + ahead_seconds * NANOSECONDS
+        since_ns = max(0, self.since_ns - ahead_ns)
+        since_ns -= since_ns % NANOSECONDS
+        return since_ns, None if self.until_ns is None else self.until_ns + late_ns
+
+    def has_file(self, path: str) -> bool:
+        """Whether a file is meant: a pattern without a slash may also be the last part of its path."""
+        if self.files.takes(path):
+            return True
+        short = tuple(each for each in self.files.patterns if "/" not in each)
+        return bool(short) and Globs(short).takes(path.rpartition("/")[2])
+
+    def subjects(self, base: str) -> list[str]:
+        """The filters that take every subject below `base` (`logs.p3`) of a host that may be meant.
+
+        The server compares whole tokens, so that `web*` is compared by the receiver.
+        """
+        found = {f"{base}.{_tokens(each)}" for each in self.hosts.patterns} or {f"{base}.>"}
+        wide = [each for each in found if each.endswith(".>")]  # takes every subject that begins as it does
+        return sorted(each for each in found if not any(each.startswith(one[:-1]) and each != one for one in wide))
+
+
+def globs_of_hosts(patterns: Iterable[str]) -> Globs:
+    """Patterns of hosts, which have lower case on the bus. Raises UsageError: one can be no host."""
+    lower = tuple(each.strip().lower().rstrip(".") for each in patterns)
+    for each in lower:
+        if not each or re.search(r"[\s/>]", each):
+            raise UsageError(f"{each!r} is no host", hint="name hosts as web1.example.net, 'web*' or '*.example.net'")
+    return Globs(() if "*" in lower else lower)
+
+
+def _tokens(pattern: str) -> str:
+    """A host's pattern in the server's words, as narrow as these can be."""
+    tokens = pattern.split(".")
+    whole = list(itertools.takewhile(lambda token: not _GLOB_SIGNS & set(token), tokens))
+    return pattern if len(whole) == len(tokens) else ".".join([*whole, ">"])
+
+
+@functools.lru_cache(maxsize=64)
+def _expression(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(fnmatch.translate, patterns)))

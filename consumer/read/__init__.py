@@ -1,0 +1,1 @@
+"""The programs that read log lines: tail, replay, search and browse."""

@@ -1,0 +1,344 @@
+"""Find the hits of a query in the text of one file, with lines of context. Bounded memory, however long lines are."""
+
+import datetime as dt
+import heapq
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from consumer.archive.event_times import EventTimes, TimeOf, TimeOrigin
+from consumer.archive.parts import Part
+from consumer.archive.segment_reader import SegmentReader, open_part
+from consumer.archive.selection import Allowance, Wanted
+from consumer.read.prefilter import candidates
+from consumer.read.query import USUAL
+from consumer.read.search_query import Query
+from shipper import zones
+from shipper.layout import NANOSECONDS
+
+_NEWLINE = ord("\n")
+_SURPLUS = 1000
+"""Hits that are kept beyond those that are needed, so that they are sorted seldom."""
+MAX_LINE_BYTES = 4 * 1024 * 1024
+"""A longer line is searched in parts of this size."""
+SHOWN_BYTES = 64 * 1024
+"""Of a hit's line; the rest is cut off."""
+MAX_CONTEXT_BYTES = 1024 * 1024
+"""Text of the chunks before that is kept for -B."""
+
+
+NO_BOUND_NS = 1 << 64
+
+
+class Hit(NamedTuple):
+    """One line that matches."""
+
+    time_ns: int  #: by which it is selected and ordered
+    number: int  #: of the task, so that hits of one time have an order
+    at: int  #: where the line begins in the text of its file
+    line: bytes  #: without its newline, at most SHOWN_BYTES
+    is_cut: bool
+    before: tuple[bytes, ...]
+    after: tuple[bytes, ...]
+    stored_ns: tuple[int, int]  #: the first and the last time at which it may have been stored
+    time_origin: TimeOrigin = TimeOrigin.STORED
+
+
+class _Match(NamedTuple):
+    """A line of a chunk that matches: its bytes in the chunk, newline included, and its times."""
+
+    begin: int
+    stop: int
+    time_ns: int
+    origin: TimeOrigin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is searched for, and what is kept of it."""
+
+    archive: Path
+    query: Query
+    since_ns: int = 0
+    until_ns: int | None = None
+    before: int = 0  #: lines of context
+    after: int = 0
+    counts_only: bool = False
+    bucket_ns: int = 0  #: of the histogram; 0: none
+    limit: int = 0  #: at most so many hits are wanted; 0: all
+    newest_first: bool = False
+    by: TimeOf = TimeOf.STORED
+    allowance: Allowance = USUAL  #: by event
+    zone: str = ""  #: in whose hours and days the histogram counts; empty: UTC
+
+    @property
+    def is_by_event(self) -> bool:
+        """Whether lines are selected and ordered by their own times."""
+        return self.by is TimeOf.EVENT
+
+    @property
+    def needs_event(self) -> bool:
+        """Whether the own times of lines matter: they do not where all lines are only counted."""
+        is_selecting = self.since_ns or self.until_ns is not None or self.bucket_ns
+        return self.is_by_event and bool(is_selecting or not self.counts_only)
+
+    def stored_span(self, part: Part) -> tuple[int, int | None]:
+        """From when on and until when lines of a part may have been stored that count."""
+        allowance = self.allowance if self.is_by_event else None
+        wanted = Wanted(since_ns=self.since_ns, until_ns=self.until_ns, allowance=allowance)
+        return wanted.stored_span(part.late, part.ahead)
+
+    def late_ns(self, part: Part) -> int:
+        """How much earlier than the stored time of a line of a part its time may be, as far as the order goes.
+
+        Of a file with unusual lines only some were compared: all of it is read before the first line is given out.
+        """
+        return NO_BOUND_NS if self.is_by_event and part.is_unusual else self._allowed.late_ns
+
+    def ahead_ns(self, part: Part) -> int:
+        """How much later it may be."""
+        return NO_BOUND_NS if self.is_by_event and part.is_unusual else self._allowed.ahead_ns
+
+    @property
+    def _allowed(self) -> Allowance:
+        return self.allowance if self.is_by_event else Allowance(0, 0)
+
+    @property
+    def most_hits(self) -> int:
+        """So many hits of one file are enough to know the first `limit` and whether there are more; 0: all."""
+        return self.limit + 1 if self.limit else 0
+
+    def order(self, hit: Hit) -> tuple[int, int, int]:
+        """The place of a hit in the output."""
+        sign = -1 if self.newest_first else 1
+        return sign * hit.time_ns, hit.number, sign * hit.at
+
+
+@dataclass(slots=True)
+class Found:
+    """What one file holds."""
+
+    hits: int = 0
+    origins: Counter[TimeOrigin] = field(default_factory=Counter)  #: of hits, by event only
+    buckets: Counter[int] = field(default_factory=Counter)
+    bytes_read: int = 0
+    path: str = ""
+
+
+Report = Callable[[list[Hit], int, int], None]
+"""Takes hits, the stored time up to which they are complete, and the bytes that were read so far."""
+
+
+class FileSearch:
+    """Searches one part of the archive."""
+
+    def __init__(self, request: Request, part: Part, number: int, report: Report) -> None:
+        self._request = request
+        self._part = part
+        self._number = number
+        self._report = report
+        self._waiting: deque[tuple[Hit, list[bytes]]] = deque()  # for lines after them
+        most = request.most_hits
+        keeps_last = most and request.newest_first and not request.is_by_event
+        self._last: deque[Hit] | None = deque(maxlen=most) if keeps_last else None
+        self._holds = bool(most) and request.newest_first
+        """Which hits are the first is known at the end of the file."""
+        self._event = EventTimes(part.day, part.zone) if request.needs_event else None
+        self._first_times: list[int] = []  # of the first hits by event, negative: a heap, the latest of them on top
+        self._zone = zones.load(request.zone) or dt.UTC
+        self._wanted = (0, part.raw)  # the text that may have been stored in the time that is wanted
+        self._ready: list[Hit] = []
+        self._tail = b""  # the end of the chunk before, for -B
+        self._found = Found()
+
+    def run(self) -> Found:
+        """Search the whole part. Raises OSError, those of BROKEN, RemovedError."""
+        request = self._request
+        span = request.stored_span(self._part)
+        with open_part(request.archive, self._part, *span) as reader:
+            self._found.path, self._wanted = reader.path, reader.times.within(*span)
+            for text, start, end, at in _lines(reader):
+                if self._event is not None:
+                    self._event.begin(text, start, end)
+                is_over = self._scan_lines(reader, text, start, end, at)
+                if self._event is not None:
+                    self._event.end(text, start, end)
+                self._found.bytes_read = reader.stored.octets
+                complete_ns = reader.times.at(at + end) - request.late_ns(self._part)
+                if is_over or self._is_enough or self._is_enough_by_event(complete_ns):
+                    break
+                if not self._holds:
+                    self._flush(complete_ns)
+        while self._waiting:
+            self._complete()
+        if self._holds:
+            kept = self._ready if self._last is None else self._last
+            self._ready = sorted(kept, key=request.order)[: request.most_hits]
+        self._flush(self._part.last_ns)
+        return self._found
+
+    @property
+    def _is_enough(self) -> bool:
+        """Whether the first hits of the file were found, and nothing else in it counts."""
+        request = self._request
+        needs_all = not request.limit or request.newest_first or request.is_by_event or request.bucket_ns
+        return not (needs_all or self._waiting) and self._found.hits >= request.most_hits
+
+    def _is_enough_by_event(self, complete_ns: int) -> bool:
+        """The same by event; what follows is not earlier than `complete_ns`."""
+        request = self._request
+        is_full = 0 < request.most_hits <= len(self._first_times)
+        needs_all = not request.is_by_event or request.newest_first or request.bucket_ns or self._waiting
+        return is_full and not needs_all and -self._first_times[0] < complete_ns
+
+    def _scan_lines(self, reader: SegmentReader, text: bytes, start: int, end: int, at: int) -> bool:
+        """Scan whole lines of a chunk; whether all that follows was stored too late. `at`: offset of its first byte."""
+        request, (first, last) = self._request, self._wanted
+        if at + end <= first and not request.before:
+            return False
+        if at + start >= last and not self._waiting:
+            return True
+        position = start
+        for found in self._matching(reader, text, start, end, at):
+            if request.counts_only:
+                continue
+            if self._waiting:
+                self._follow(text, position, found.stop)
+            position = found.stop
+            hit = self._hit(reader, text, start, at, found)
+            if request.after:
+                self._waiting.append((hit, []))
+            else:
+                self._keep(hit)
+            if self._is_enough:
+                return True
+        if self._waiting:
+            self._follow(text, position, end)
+        if request.before:
+            self._tail = (self._tail + text[max(start, end - MAX_CONTEXT_BYTES) : end])[-MAX_CONTEXT_BYTES:]
+        return False
+
+    def _matching(self, reader: SegmentReader, text: bytes, start: int, end: int, at: int) -> Iterator[_Match]:
+        """Each line that matches and is of the time that is wanted."""
+        request, found = self._request, self._found
+        query, since, until = request.query, request.since_ns, request.until_ns
+        since_second = since - since % NANOSECONDS  # the archive knows seconds of storing
+        needs_time = bool(since or until is not None or request.bucket_ns or not request.counts_only)
+        for begin, stop in candidates(query.finder, text, start, end):
+            if not query.is_decided and not query.matches(text[begin : stop - (text[stop - 1] == _NEWLINE)]):
+                continue
+            if not needs_time:
+                found.hits += 1
+                continue
+            own = self._event.time_of(text, begin, stop) if self._event is not None else None
+            if own is not None:
+                (time_ns, origin), earliest = own, since
+            else:
+                time_ns, is_known = reader.times.known_at(at + begin)
+                origin, earliest = TimeOrigin.STORED if is_known else TimeOrigin.ESTIMATED, since_second
+            if time_ns < earliest or (until is not None and time_ns >= until):
+                continue
+            found.hits += 1
+            found.origins[origin] += 1
+            if request.bucket_ns:
+                found.buckets[bucket_of(time_ns, request.bucket_ns, self._zone)] += 1
+            if request.most_hits and request.is_by_event:
+                keep = heapq.heappush if len(self._first_times) < request.most_hits else heapq.heappushpop
+                keep(self._first_times, -time_ns)
+            yield _Match(begin, stop, time_ns, origin)
+
+    def _hit(self, reader: SegmentReader, text: bytes, start: int, at: int, found: _Match) -> Hit:
+        begin, end = found.begin, found.stop - (text[found.stop - 1] == _NEWLINE)
+        return Hit(
+            time_ns=found.time_ns,
+            number=self._number,
+            at=at + begin,
+            line=text[begin : min(end, begin + SHOWN_BYTES)],
+            is_cut=end - begin > SHOWN_BYTES,
+            before=self._lines_before(text, start, begin) if self._request.before else (),
+            after=(),
+            stored_ns=reader.times.bounds(at + begin),
+            time_origin=found.origin,
+        )
+
+    def _lines_before(self, text: bytes, start: int, begin: int) -> tuple[bytes, ...]:
+        wanted, found, end = self._request.before, list[bytes](), begin
+        while len(found) < wanted and end > start:
+            line_start = text.rfind(b"\n", start, end - 1) + 1 or start
+            found.append(text[line_start : min(end - 1, line_start + SHOWN_BYTES)])
+            end = line_start
+        if len(found) < wanted and self._tail:
+            earlier = self._tail.removesuffix(b"\n").rsplit(b"\n", wanted - len(found))
+            found += [each[:SHOWN_BYTES] for each in reversed(earlier)][: wanted - len(found)]
+        return tuple(reversed(found))
+
+    def _follow(self, text: bytes, position: int, end: int) -> None:
+        """Give the lines between `position` and `end` to the hits that wait for them."""
+        while self._waiting and position < end:
+            stop = text.find(b"\n", position, end) + 1 or end
+            line = text[position : min(stop - (text[stop - 1] == _NEWLINE), position + SHOWN_BYTES)]
+            for _, after in self._waiting:
+                after.append(line)
+            while self._waiting and len(self._waiting[0][1]) >= self._request.after:
+                self._complete()
+            position = stop
+
+    def _complete(self) -> None:
+        hit, after = self._waiting.popleft()
+        self._keep(hit._replace(after=tuple(after)))
+
+    def _keep(self, hit: Hit) -> None:
+        if self._last is not None:
+            self._last.append(hit)
+        else:
+            self._ready.append(hit)
+            if self._holds and len(self._ready) > 2 * self._request.most_hits + _SURPLUS:
+                self._ready = heapq.nsmallest(self._request.most_hits, self._ready, key=self._request.order)
+
+    def _flush(self, complete_ns: int) -> None:
+        ready, self._ready = self._ready, []
+        complete_ns = min([complete_ns, *(hit.time_ns for hit, _ in self._waiting)])
+        self._report(ready, complete_ns, self._found.bytes_read)
+
+
+def bucket_of(time_ns: int, bucket_ns: int, zone: dt.tzinfo) -> int:
+    """Where the bucket begins that a time is in; hours and days are those of a zone."""
+    if zone is dt.UTC:
+        return time_ns - time_ns % bucket_ns
+    offset = dt.datetime.fromtimestamp(time_ns // NANOSECONDS, tz=zone).utcoffset() or dt.timedelta()
+    offset_ns = round(offset.total_seconds()) * NANOSECONDS
+    return time_ns - (time_ns + offset_ns) % bucket_ns
+
+
+def _lines(reader: SegmentReader) -> Iterator[tuple[bytes, int, int, int]]:
+    """Chunks with the range of whole lines in each, and where the chunk begins in the text of the part.
+
+    A line that crosses chunks is a chunk of its own, so that the others are not copied.
+    """
+    rest, at = list[bytes](), reader.text_start
+    length = 0  # of the rest
+    for chunk in reader.chunks:
+        start = 0
+        if rest:
+            start = chunk.find(b"\n") + 1
+            rest.append(chunk[:start] if start else chunk)
+            length += len(rest[-1])
+            if start or length >= MAX_LINE_BYTES:
+                line = b"".join(rest)
+                yield line, 0, len(line), at - (length - (start or len(chunk)))
+                rest, length = [], 0
+            if not start:
+                at += len(chunk)
+                continue
+        end = chunk.rfind(b"\n") + 1
+        if end > start:
+            yield chunk, start, end, at
+        if max(end, start) < len(chunk):
+            rest = [chunk[max(end, start) :]]
+            length = len(rest[0])
+        at += len(chunk)
+    if rest:
+        line = b"".join(rest)
+        yield line, 0, len(line), at - length

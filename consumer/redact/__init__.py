@@ -1,1 +1,0 @@
-"""Redaction of sealed segments, with a record in the manifest."""

@@ -1,1 +1,0 @@
-"""`fshipper search`: find lines in the archive of all hosts. Read only."""
