@@ -10,7 +10,7 @@ import typer
 from partitioner import display, on_demand
 from partitioner.access.roster import checked_domain
 from partitioner.apply import agreement, checked_partitions, plan_and_apply, plan_of
-from partitioner.arguments import settings_of, size_of, with_admin
+from partitioner.arguments import size_of, with_admin
 from partitioner.desired import DesiredConfig, wanted_of
 from partitioner.desired import read as read_desired
 from partitioner.edge import edges_of
@@ -18,7 +18,7 @@ from partitioner.move.load import print_spread, spread, with_hosts
 from partitioner.options import AccountOptions, ApplyOptions, PlanOptions, ServeOptions, StatusOptions
 from partitioner.plan import AllowedChanges
 from partitioner.topology import ACK_POLICIES, DesiredStream, Sizing, checked_target, template_in, with_push
-from shipper.config import load
+from shipper.commands import settings_of
 from shipper.errors import Unavailable, UsageError
 from shipper.jetstream.admin import Admin
 from shipper.jetstream.stream_status import status as ask_status
@@ -54,8 +54,11 @@ def _desired(options: PlanOptions | ApplyOptions) -> tuple[Settings, list[Desire
     desired = read_desired(options.file) if options.file else DesiredConfig()
     desired = replace(desired, edges=edges_of(options.edge)) if options.edge else desired
     settings = settings_of(
-        options if options.subject is not None else replace(options, subject=desired.subject),
-        options.partitions if options.partitions is not None else desired.partitions,
+        replace(
+            options,
+            subject=desired.subject if options.subject is None else options.subject,
+            partitions=desired.partitions if options.partitions is None else options.partitions,
+        )
     )
     if desired.edges:
         centre = str(with_admin(settings, Admin.account).get("domain", ""))
@@ -129,9 +132,8 @@ def account(options: AccountOptions) -> None:
 
 def serve(options: ServeOptions) -> None:
     """Create streams when producers request them, until a signal."""
-    settings = settings_of(options, options.partitions)
-    log = load({"log.format": options.log_format, "log.level": options.log_level}, config=options.config).log
-    set_up_logging(style=log.format, level=log.level)
+    settings = settings_of(options)
+    set_up_logging(style=settings.log.format, level=settings.log.level)
     limits = on_demand.StreamLimits(
         max_streams=options.max_streams,
         partitions=settings.logs.partitions,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from partitioner import display
-from partitioner.arguments import confirm, with_admin
+from partitioner.arguments import with_admin
 from partitioner.move.cluster_state import ClusterState
 from partitioner.plan import Action, ActualStream, AllowedChanges, Verb
 from partitioner.plan import plan as planned
@@ -17,6 +17,7 @@ from shipper.errors import ConfigError, Fatal, NodeAway, ShipperError
 from shipper.jetstream.admin import Admin
 from shipper.lifecycle import Stop
 from shipper.partition_map import PartitionMap
+from shipper.prompts import confirm
 from shipper.retry import PLACE, until_done
 from shipper.settings import Settings
 from shipper.stream_source import origin_of

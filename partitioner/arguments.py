@@ -1,18 +1,14 @@
-"""What the arguments of a command mean: settings, sizes, times, streams; a prompt; a session with the server."""
+"""What the arguments of a command mean: settings, sizes, times, streams; a session with the server."""
 
 import asyncio
 import contextlib
 import datetime as dt
 import re
-import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 import pydantic
-import typer
 
-from partitioner.options import LogsOptions, ServerOptions
-from shipper.config import load
 from shipper.errors import Unavailable, UsageError
 from shipper.jetstream.admin import Admin, Json, administration
 from shipper.lifecycle import Stop
@@ -21,30 +17,9 @@ from shipper.settings import Partitions, Settings
 from shipper.subjects import stream_name
 from shipper.units import parse_seconds, parse_size
 
-
-def confirm(*, yes: bool, question: str = "Do it?") -> None:
-    """Prompt for confirmation. Raises UsageError: there is no terminal, or the answer is no."""
-    if yes:
-        return
-    sys.stdout.flush()
-    if not sys.stdin.isatty():
-        raise UsageError(
-            "this changes what exists, and there is no terminal to confirm on", hint="review it, then give --yes"
-        )
-    if not typer.confirm(question):
-        raise UsageError("nothing was changed")
-
-
 ATTEMPTS = 6  # a cluster that elects a leader refuses, or does not answer, for some seconds
 
 _T = TypeVar("_T")
-
-
-def settings_of(options: ServerOptions, partitions: int | None = None) -> Settings:
-    """The settings with these options over them. Raises ConfigError."""
-    subject = options.subject if isinstance(options, LogsOptions) else None
-    flags = {"nats.url": options.url, "logs.subject": subject, "logs.partitions": partitions}
-    return load(flags, config=options.config)
 
 
 def size_of(text: str | None, flag: str) -> int | None:

@@ -21,9 +21,10 @@ from typing import Any, BinaryIO
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from partitioner.arguments import numbers_of, settings_of, with_admin
+from partitioner.arguments import numbers_of, with_admin
 from partitioner.desired import is_ours
 from partitioner.options import BackupOptions, RestoreOptions
+from shipper.commands import settings_of
 from shipper.durable_files import make_directory, replace_file, sync_directory
 from shipper.errors import ConfigError, Fatal, Unavailable, UsageError
 from shipper.jetstream import stream_snapshot

@@ -1,56 +1,28 @@
-"""`fshipper partition`: its commands. What a command runs is imported when it is called."""
+"""`fshipper partition`: its commands."""
 
-import inspect
-import pkgutil
-from collections.abc import Callable, Mapping
-from typing import Any, get_type_hints
-
-import typer
+from collections.abc import Mapping
 
 from partitioner import options
-from shipper.interrupts import importing
+from shipper.commands import Command, program_of
 
-COMMANDS: Mapping[str, tuple[type, str]] = {
-    "plan": (options.PlanOptions, "partitioner.app:plan"),
-    "apply": (options.ApplyOptions, "partitioner.app:apply"),
-    "status": (options.StatusOptions, "partitioner.app:status"),
-    "export": (options.ExportOptions, "partitioner.desired:export"),
-    "import": (options.ImportOptions, "partitioner.desired:import_"),
-    "backup": (options.BackupOptions, "partitioner.backup:backup"),
-    "restore": (options.RestoreOptions, "partitioner.backup:restore"),
-    "copy-config": (options.CopyConfigOptions, "partitioner.streams.edit:copy_config"),
-    "edit": (options.EditOptions, "partitioner.streams.edit:edit"),
-    "purge": (options.PurgeOptions, "partitioner.streams.removal:purge"),
-    "rm-message": (options.RemoveMessageOptions, "partitioner.streams.removal:rm_message"),
-    "account": (options.AccountOptions, "partitioner.app:account"),
-    "events": (options.EventsOptions, "partitioner.streams.server_events:events"),
-    "move": (options.MoveOptions, "partitioner.move.app:move"),
-    "balance": (options.BalanceOptions, "partitioner.leaders:balance"),
-    "edge": (options.EdgeOptions, "partitioner.edge:edge"),
-    "serve": (options.ServeOptions, "partitioner.app:serve"),
+COMMANDS: Mapping[str, Command] = {
+    "plan": Command(options.PlanOptions, "partitioner.app:plan"),
+    "apply": Command(options.ApplyOptions, "partitioner.app:apply"),
+    "status": Command(options.StatusOptions, "partitioner.app:status"),
+    "export": Command(options.ExportOptions, "partitioner.desired:export"),
+    "import": Command(options.ImportOptions, "partitioner.desired:import_"),
+    "backup": Command(options.BackupOptions, "partitioner.backup:backup"),
+    "restore": Command(options.RestoreOptions, "partitioner.backup:restore"),
+    "copy-config": Command(options.CopyConfigOptions, "partitioner.streams.edit:copy_config"),
+    "edit": Command(options.EditOptions, "partitioner.streams.edit:edit"),
+    "purge": Command(options.PurgeOptions, "partitioner.streams.removal:purge"),
+    "rm-message": Command(options.RemoveMessageOptions, "partitioner.streams.removal:rm_message"),
+    "account": Command(options.AccountOptions, "partitioner.app:account"),
+    "events": Command(options.EventsOptions, "partitioner.streams.server_events:events"),
+    "move": Command(options.MoveOptions, "partitioner.move.app:move"),
+    "balance": Command(options.BalanceOptions, "partitioner.leaders:balance"),
+    "edge": Command(options.EdgeOptions, "partitioner.edge:edge"),
+    "serve": Command(options.ServeOptions, "partitioner.app:serve"),
 }
-"""By name: the options, whose docstring is the help, and the function that takes them."""
-LAST = ("url", "config", "subject", "log_format", "log_level")
-"""What the help of every command shows last."""
 
-app = typer.Typer(help="Plan, create, watch, save and mend the streams.", add_completion=False, rich_markup_mode=None)
-
-
-def _command(declared: type, work: str) -> Callable[..., None]:
-    """A function for typer with the fields of `declared` as its parameters."""
-
-    def run(**given: Any) -> None:
-        with importing():
-            do = pkgutil.resolve_name(work)
-        do(declared(**given))
-
-    fields = inspect.signature(declared).parameters.values()
-    ordered = sorted(fields, key=lambda field: LAST.index(field.name) if field.name in LAST else -1)
-    run.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
-    run.__annotations__ = get_type_hints(declared, include_extras=True)
-    run.__doc__ = declared.__doc__
-    return run
-
-
-for _name, _work in COMMANDS.items():
-    app.command(_name)(_command(*_work))
+app = program_of(COMMANDS, "Plan, create, watch, save and mend the streams.")

@@ -38,11 +38,12 @@ from typing import Any
 
 import tomli_w
 
-from partitioner.arguments import settings_of, with_admin
+from partitioner.arguments import with_admin
 from partitioner.diff import NANOSECONDS, SIZES, Json, merged, without_server_notes
 from partitioner.edge import Edges, edges_of, in_centre
 from partitioner.options import ExportOptions, ImportOptions
 from partitioner.topology import SECTIONS, DesiredStream, Sizing, Template, wanted
+from shipper.commands import settings_of
 from shipper.durable_files import replace_file
 from shipper.errors import ConfigError, Unavailable, UsageError
 from shipper.jetstream.admin import Admin

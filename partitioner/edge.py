@@ -11,11 +11,12 @@ from dataclasses import replace
 
 from partitioner.access.roster import checked_domain
 from partitioner.apply import plan_and_apply
-from partitioner.arguments import numbers_of, settings_of, size_of
+from partitioner.arguments import numbers_of, size_of
 from partitioner.move.cluster_state import ClusterState, StoredMap
 from partitioner.options import EdgeOptions
 from partitioner.plan import AllowedChanges
 from partitioner.topology import DesiredStream, Sizing, Template, partition_stream, template_in
+from shipper.commands import settings_of
 from shipper.errors import ConfigError, Fatal, UsageError
 from shipper.heartbeat import beats_config
 from shipper.jetstream.connection import connect

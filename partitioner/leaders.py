@@ -7,8 +7,9 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from partitioner.arguments import settings_of, with_admin
+from partitioner.arguments import with_admin
 from partitioner.options import BalanceOptions
+from shipper.commands import settings_of
 from shipper.errors import Fatal, SessionLost
 from shipper.jetstream.admin import Admin
 

@@ -1,6 +1,6 @@
 """The options of the commands of `fshipper partition`: a class a command, whose docstring is its help.
 
-`partitioner.cli` makes parameters of the fields. The function that does the work takes the object.
+The function that does the work takes the object.
 """
 
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from shipper.commands import AsJson, ConfigFile, Key, LogFormat, LogLevel, Subject, Url, Yes
 from shipper.partition_map import MAX_PARTITIONS
 
 Color = Literal["auto", "always", "never"]
@@ -18,8 +19,6 @@ MAX_STREAMS = 64
 TAIL = "TAIL"
 """Name of the push consumers of `--push`."""
 
-AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt.")]
 TemplateFile = Annotated[Path | None, typer.Option("--template", help="Template of the streams (JSON).")]
 Replicas = Annotated[int | None, typer.Option(min=1, max=5, help="Copies of each stream in a cluster.")]
 NewReplicas = Annotated[
@@ -45,15 +44,15 @@ OfPartitions = Annotated[str | None, typer.Option(help="Only the streams of thes
 class ServerOptions:
     """What every command with a session has."""
 
-    url: Annotated[str | None, typer.Option(help="NATS servers, separated by commas (NATS_URL).")] = None
-    config: Annotated[Path | None, typer.Option(help="Configuration file (SHIPPER_CONFIG).")] = None
+    url: Url = None
+    config: ConfigFile = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogsOptions(ServerOptions):
     """What every command about partitions has."""
 
-    subject: Annotated[str | None, typer.Option(help="First token of the subjects (SHIPPER_SUBJECT).")] = None
+    subject: Subject = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +68,9 @@ class DesiredOptions(LogsOptions):
         ),
     ] = None
     partitions: Annotated[
-        int | None, typer.Option(help="How many partitions; 0 means partition 0 (SHIPPER_PARTITIONS).")
+        int | None,
+        typer.Option(help="How many partitions; 0 means partition 0 (SHIPPER_PARTITIONS)."),
+        Key("logs.partitions"),
     ] = None
     template: TemplateFile = None
     replicas: Replicas = None
@@ -309,10 +310,12 @@ class ServeOptions(LogsOptions):
         int, typer.Option(min=1, max=MAX_PARTITIONS, help="Make no more streams than these in all.")
     ] = MAX_STREAMS
     partitions: Annotated[
-        int | None, typer.Option(help="How many partitions there are, while there is no map (SHIPPER_PARTITIONS).")
+        int | None,
+        typer.Option(help="How many partitions there are, while there is no map (SHIPPER_PARTITIONS)."),
+        Key("logs.partitions"),
     ] = None
     template: TemplateFile = None
     replicas: NewReplicas = None
     max_bytes: NewMaxBytes = None
-    log_format: Annotated[str | None, typer.Option(help="text or json")] = None
-    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error")] = None
+    log_format: LogFormat = None
+    log_level: LogLevel = None

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,14 @@ from consumer.archive.journal_snapshot import JournalSnapshots, journal_director
 from consumer.archive.manifests import removed_days
 from consumer.audit.auditor import Audit, AuditResult
 from consumer.audit.auditor import Progress as Told
+from consumer.audit.cli import AuditOptions
 from consumer.audit.coverage import open_hint
 from consumer.audit.day_inventory import Scope, chosen_days, hosts
 from consumer.audit.producer_comparison import HostComparison, ProducerReports, ask, compare
 from consumer.audit.repair_duplicates import Repair, RepairResult, SegmentRepair
 from consumer.audit.source_sums import Marks
 from consumer.audit.totals import Row, Sum
+from shipper.commands import settings_of
 from shipper.errors import EXIT_OK, ConfigError, Unavailable, UsageError
 from shipper.interrupts import interrupt_on_termination
 from shipper.settings import CollectorSettings, Settings
@@ -39,24 +41,12 @@ _NAME_IT = "name the collector's directory: fshipper audit DIRECTORY, or SHIPPER
 _OWNER_HINT = "run it as the collector's user, for example: sudo -u fshipper fshipper audit --repair-duplicates --yes"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditOptions:
-    """The options of `fshipper audit`; texts of days as they were given."""
-
-    date: str
-    since: str
-    until: str
-    host: str  #: a name or a pattern
-    ask_hosts: bool
-    as_json: bool
-    repair_duplicates: bool
-    yes: bool  #: remove what `repair_duplicates` finds
-    reason: str  #: of the repair, for the record
-
-
-def run(options: AuditOptions, settings: Settings) -> int:
+def run(options: AuditOptions) -> int:
     """The exit code. Raises ConfigError, Unavailable: there is no such archive or day; UsageError: of the options."""
+    if options.directory and options.archive:
+        raise UsageError("the archive is named twice", hint="give it as an argument or with --archive")
     interrupt_on_termination()
+    settings = settings_of(replace(options, archive=options.directory or options.archive))
     scope = _scope(settings.collector, options)
     if options.repair_duplicates:
         if options.ask_hosts:

@@ -14,12 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import typer
-
 from consumer.archive import manifest_listing
 from consumer.archive.directory import existing_identity
 from consumer.archive.journal_snapshot import journal_directory
 from consumer.archive.manifests import RedactedSources, current_segments, erase_sums, removed_days
+from consumer.audit.cli import RedactOptions
 from consumer.audit.day_inventory import chosen_days
 from consumer.audit.redacted_copies import NOT_CHECKED, Copies, CopyScope, find_copies, remove_copies
 from consumer.audit.redacted_sums import forget_in_journals
@@ -28,11 +27,12 @@ from consumer.segments import rewrite_segment
 from consumer.segments.rewrite_segment import alone, remove_replaced, replace_segment_text, without_retention
 from consumer.segments.sealer import now
 from shipper import layout
-from shipper.config import load
+from shipper.commands import settings_of
 from shipper.durable_files import readable_by
 from shipper.errors import EXIT_OK, Fatal, Unavailable, UsageError
 from shipper.layout import OPEN_PREFIX, SEALING_PREFIX, date_of
 from shipper.manifest import Redaction, Segment
+from shipper.prompts import confirm
 from shipper.units import counted
 
 BLACK = ord("*")
@@ -229,29 +229,6 @@ _SPAN = re.compile(r"(\d+)-(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RedactOptions:
-    """The options of `fshipper redact`, as they were given."""
-
-    directory: Path | None
-    host: str
-    file: str
-    match: str
-    whole_lines: bool
-    source: str
-    span: str
-    date: str
-    since: str
-    until: str
-    reason: str
-    dry_run: bool
-    yes: bool  #: without a prompt
-    as_json: bool
-    streams: bool  #: remove the messages and dead letters that hold the text, too
-    url: str | None
-    config: Path | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RedactionScope:
     """The host, files and days to redact."""
 
@@ -311,7 +288,7 @@ def run(options: RedactOptions) -> int:
     if not options.host:
         raise UsageError("whose lines?", hint="give --host")
     first, last = chosen_days(options.date, options.since, options.until)
-    settings = load({"collector.directory": options.directory, "nats.url": options.url}, config=options.config)
+    settings = settings_of(options)
     collector = settings.collector
     archive = collector.directory
     hint = "name the collector's directory: fshipper redact DIRECTORY, or SHIPPER_DIRECTORY"
@@ -403,13 +380,12 @@ def _ask(told: Sequence[RedactedSegment], copies: Copies, *, yes: bool) -> None:
         sys.stdout.write(f"would black out {_described(each)}\n")
     for copy in copies.streams:
         sys.stdout.write(f"would remove {counted(len(copy.removable), 'message')} of {copy.stream}\n")
-    sys.stdout.flush()
-    if not sys.stdin.isatty():
-        raise UsageError(
-            "this cannot be undone, and there is no terminal for a prompt", hint="check the list, then use --yes"
-        )
-    if not typer.confirm("Do it? It cannot be undone."):
-        raise UsageError("nothing was changed")
+    confirm(
+        yes=yes,
+        question="Do it? It cannot be undone.",
+        what="this cannot be undone",
+        hint="check the list, then use --yes",
+    )
 
 
 def _tell(

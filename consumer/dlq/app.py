@@ -8,11 +8,11 @@ import re
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TypeVar
 
 from rich.text import Text
 
+from consumer.dlq.cli import DropOptions, FilterOptions, ListOptions, RequeueOptions, ShowOptions
 from consumer.dlq.store import (
     Advisory,
     DeadLetterStore,
@@ -23,48 +23,68 @@ from consumer.dlq.store import (
     open_dead_letters,
     printable,
 )
-from shipper.config import load
+from shipper.commands import settings_of
 from shipper.errors import StreamMissing, UsageError
+from shipper.prompts import confirm
 from shipper.settings import Settings
 from shipper.table_printer import fitted, standard_output
-from shipper.units import format_bytes
+from shipper.units import counted, format_bytes
 
 PAGE = 500  # rows of a table that are laid out together
 _TOKENS = re.compile(r"[^\s.*>]+(\.[^\s.*>]+)*")
 _T = TypeVar("_T")
 
 
-def ls(settings: Settings, wanted: LetterFilter, *, limit: int, as_json: bool) -> None:
-    """Write the newest dead letters, and what the server gave up delivering. `limit` 0: all."""
-    _at_desk(settings, lambda at: (_list_json if as_json else _list)(at, wanted, limit))
+def ls(options: ListOptions) -> None:
+    """Write the newest dead letters, and what the server gave up delivering."""
+    wanted, write = _filter_of(options), _list_json if options.as_json else _list
+    _at_desk(settings_of(options), lambda at: write(at, wanted, options.limit))
 
 
-def show(settings: Settings, number: int, *, raw: bool) -> None:
-    """Write one dead letter; `raw`: its payload and nothing else."""
-    found = _at_desk(settings, lambda at: at.find(number))
-    if raw:
+def show(options: ShowOptions) -> None:
+    """Write one dead letter, or its payload and nothing else."""
+    found = _at_desk(settings_of(options), lambda at: at.find(options.number))
+    if options.raw:
         sys.stdout.buffer.write(found.payload)
     else:
         _write(in_full(*found))
 
 
-def requeue(settings: Settings, wanted: LetterFilter, chosen: Sequence[int]) -> None:
-    """Send the letters `chosen`, or all that are `wanted`, to the collector."""
+def requeue(options: RequeueOptions) -> None:
+    """Send the chosen letters to the collector."""
+    wanted, chosen = _filter_of(options), _chosen(options)
 
     async def work(at: DeadLetterStore) -> None:
         async for letter, octets in at.requeue(chosen or await at.numbers(wanted)):
             _write([_requeued_line(letter, octets)])
             sys.stdout.flush()
 
-    _at_desk(settings, work)
+    _at_desk(settings_of(options), work)
 
 
-def drop(settings: Settings, wanted: LetterFilter, chosen: Sequence[int], confirm: Callable[[int], None]) -> None:
-    """Remove the letters `chosen`, or all that are `wanted`; `confirm` gets their number first, and may raise."""
+def drop(options: DropOptions) -> None:
+    """Remove the chosen letters. Raises UsageError: there is no terminal for a prompt, or the answer is no."""
+    wanted, chosen, settings = _filter_of(options), _chosen(options), settings_of(options)
     sequences = chosen or _at_desk(settings, lambda at: at.numbers(wanted))
     if sequences:
-        confirm(len(sequences))
+        what = counted(len(sequences), "dead letter")
+        confirm(
+            yes=options.yes,
+            question=f"Remove {what} for good?",
+            what=f"this removes {what} for good",
+            hint="--yes removes without a prompt",
+            unchanged="nothing was removed",
+        )
         _at_desk(settings, lambda at: _drop_all(at, sequences))
+
+
+def _chosen(options: RequeueOptions) -> list[int]:
+    """The numbers; none where `--all` is given. Raises UsageError: both, or neither."""
+    if bool(options.numbers) == options.everything:
+        raise UsageError("name the numbers of dead letters, or --all", hint="fshipper dlq ls shows the numbers")
+    if options.numbers and (options.host or options.stream or options.reason):
+        raise UsageError("--host, --stream and --reason go with --all")
+    return options.numbers or []
 
 
 async def _drop_all(at: DeadLetterStore, sequences: Sequence[int]) -> None:
@@ -117,19 +137,14 @@ def _write(lines: Iterable[str]) -> None:
     sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
-def filter_of(host: str, stream: str, reason: str) -> LetterFilter:
+def _filter_of(options: FilterOptions) -> LetterFilter:
     """The filter of these options. Raises UsageError."""
-    for option, value in (("--host", host), ("--stream", stream)):
+    for option, value in (("--host", options.host), ("--stream", options.stream)):
         if value and not _TOKENS.fullmatch(value):
             raise UsageError(f"{option} {value!r} is no name that a dead letter can have")
-    if "." in stream:
-        raise UsageError(f"--stream {stream!r} is no name of a stream")
-    return LetterFilter(host=host, stream=stream, reason=reason)
-
-
-def settings_of(url: str | None, config: Path | None, subject: str | None) -> Settings:
-    """The settings with these options over them. Raises ConfigError."""
-    return load({"nats.url": url, "logs.subject": subject}, config=config)
+    if "." in options.stream:
+        raise UsageError(f"--stream {options.stream!r} is no name of a stream")
+    return LetterFilter(host=options.host, stream=options.stream, reason=options.reason)
 
 
 def _at_desk(settings: Settings, work: Callable[[DeadLetterStore], Awaitable[_T]]) -> _T:

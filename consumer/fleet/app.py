@@ -14,14 +14,15 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from consumer.fleet.cli import StatusOptions
 from consumer.fleet.display import fleet_json, host_json, printable, tables
 from consumer.fleet.host_table import ALIASES, TROUBLED, HostState, HostStatus, Thresholds
 from consumer.fleet.poller import FleetPoller
 from consumer.fleet.snapshot import LEAST_SECONDS, Fleet
+from shipper.commands import settings_of
 from shipper.errors import EXIT_OK, InsecureConnection, Transient, Unavailable, UsageError
 from shipper.lifecycle import Stop
 from shipper.retry import SESSION, until_done
-from shipper.settings import Settings
 from shipper.subjects import checked_host
 from shipper.table_printer import standard_output
 from shipper.units import seconds_of
@@ -33,24 +34,10 @@ TERMINAL_MARGIN = 12  # lines of a screen that are not rows of hosts
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatusOptions:
-    """The options of `fshipper status`; texts of durations as they were given."""
-
-    hosts: tuple[str, ...]  #: names and globs; empty: all
-    states: tuple[str, ...]  #: words, also several with commas; empty: all
-    watch: bool
-    every: str
-    as_json: bool
-    limit: int  #: maximum number of hosts; 0: all
-    dead_after: str
-    stuck_after: str
-    forget: tuple[str, ...]  #: hosts to forget; then nothing is shown
-
-
-def run(options: StatusOptions, settings: Settings) -> int:
+def run(options: StatusOptions) -> int:
     """The exit code. Raises UsageError: an option is wrong; Unavailable: the server has no streams."""
-    wanted = HostFilter(options.hosts, options.states)
+    settings = settings_of(options)
+    wanted = HostFilter(options.hosts or (), options.state or ())
     limits = Thresholds(
         dead=seconds_of(options.dead_after, "--dead-after"), stuck=seconds_of(options.stuck_after, "--stuck-after")
     )

@@ -1,40 +1,15 @@
 """`fshipper status`: its options. Exit code 0: no problem, 2: something is stuck or dead."""
 
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from shipper.interrupts import importing
-
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
+from shipper.commands import Command, ConfigFile, Subject, Url, program_of
 
 
-@app.command()
-def status(
-    *,
-    hosts: Annotated[list[str] | None, typer.Argument(help="Only these hosts: names or globs, as 'web*'.")] = None,
-    state: Annotated[
-        list[str] | None,
-        typer.Option(help="Only hosts that are shipping, quiet, stuck, dead, shared, ended or unknown; may repeat."),
-    ] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until Ctrl-C.")] = False,
-    every: Annotated[str, typer.Option(help="Interval of --watch.")] = "2s",
-    as_json: Annotated[bool, typer.Option("--json", help="For programs; with --watch an object a line.")] = False,
-    limit: Annotated[int, typer.Option(min=0, help="At most so many hosts, the worst; 0: all.")] = 100,
-    dead_after: Annotated[
-        str, typer.Option(help="Silence after which a host is dead, if that is 4 heartbeats or more.")
-    ] = "20s",
-    stuck_after: Annotated[
-        str, typer.Option(help="Time without progress while bytes wait, after which a host is stuck.")
-    ] = "30s",
-    forget: Annotated[
-        list[str] | None, typer.Option(help="Forget the last heartbeat of a host that is gone for good; may repeat.")
-    ] = None,
-    url: Annotated[str | None, typer.Option(help="NATS servers, separated by commas (NATS_URL).")] = None,
-    config: Annotated[Path | None, typer.Option(help="Configuration file (SHIPPER_CONFIG).")] = None,
-    subject: Annotated[str | None, typer.Option(help="First token of the subjects (SHIPPER_SUBJECT).")] = None,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusOptions:
     """Show the state of every host with the reason, and how far each partition is read.
 
     shipping: bytes move. quiet: it is alive and has nothing to ship. stuck: bytes wait and none move. dead: no
@@ -44,21 +19,28 @@ def status(
     The exit code is 2 when a shown host is stuck, dead or shared, a named host is not known, a partition is not read,
     or an archive holds bytes twice; otherwise it is 0.
     """
-    # `--help` needs none of it, and it takes three times as long.
-    with importing():
-        from consumer.fleet.app import StatusOptions, run  # noqa: PLC0415
-        from shipper.config import load  # noqa: PLC0415
 
-    options = StatusOptions(
-        hosts=tuple(hosts or ()),
-        states=tuple(state or ()),
-        watch=watch,
-        every=every,
-        as_json=as_json,
-        limit=limit,
-        dead_after=dead_after,
-        stuck_after=stuck_after,
-        forget=tuple(forget or ()),
-    )
-    if code := run(options, load({"nats.url": url, "logs.subject": subject}, config=config)):
-        raise typer.Exit(code)
+    hosts: Annotated[list[str] | None, typer.Argument(help="Only these hosts: names or globs, as 'web*'.")] = None
+    state: Annotated[
+        list[str] | None,
+        typer.Option(help="Only hosts that are shipping, quiet, stuck, dead, shared, ended or unknown; may repeat."),
+    ] = None
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until Ctrl-C.")] = False
+    every: Annotated[str, typer.Option(help="Interval of --watch.")] = "2s"
+    as_json: Annotated[bool, typer.Option("--json", help="For programs; with --watch an object a line.")] = False
+    limit: Annotated[int, typer.Option(min=0, help="At most so many hosts, the worst; 0: all.")] = 100
+    dead_after: Annotated[
+        str, typer.Option(help="Silence after which a host is dead, if that is 4 heartbeats or more.")
+    ] = "20s"
+    stuck_after: Annotated[
+        str, typer.Option(help="Time without progress while bytes wait, after which a host is stuck.")
+    ] = "30s"
+    forget: Annotated[
+        list[str] | None, typer.Option(help="Forget the last heartbeat of a host that is gone for good; may repeat.")
+    ] = None
+    url: Url = None
+    config: ConfigFile = None
+    subject: Subject = None
+
+
+app = program_of({"status": Command(StatusOptions, "consumer.fleet.app:run")})

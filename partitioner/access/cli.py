@@ -25,6 +25,7 @@ from partitioner.access.server_config import (
 from partitioner.access.store import ALONE, OPERATOR_FILE, SPARES, AccessStore, AddedMember
 from shipper.durable_files import replace_file
 from shipper.errors import ConfigError, UsageError
+from shipper.prompts import confirm
 from shipper.subjects import checked_host, checked_prefix
 from shipper.units import format_bytes
 
@@ -214,11 +215,8 @@ def revoke(
     yes: Annotated[bool, typer.Option("--yes", help="Do not prompt.")] = False,
 ) -> None:
     """Take the rights away again: the server ends their connections when it reloads."""
-    if not yes:
-        if not sys.stdin.isatty():
-            raise UsageError("this ends connections, and there is no terminal to confirm on", hint="give --yes")
-        if not typer.confirm(f"Revoke {', '.join(names)}? What they could not ship waits in their files."):
-            raise UsageError("nothing was changed")
+    question = f"Revoke {', '.join(names)}? What they could not ship waits in their files."
+    confirm(yes=yes, question=question, what="this ends connections", hint="give --yes")
     with _changing(directory) as store:
         gone = store.revoke(names)
     for member in gone:

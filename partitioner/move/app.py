@@ -20,15 +20,17 @@ from typing import Any, NamedTuple, TypeVar
 import typer
 from rich.text import Text
 
-from partitioner.arguments import confirm, settings_of, size_of
+from partitioner.arguments import size_of
 from partitioner.move.cluster_state import ClusterState, StoredMap, sizing_like
 from partitioner.move.load import loads, skew
 from partitioner.options import MoveOptions
 from partitioner.topology import Sizing, template_in
+from shipper.commands import settings_of
 from shipper.control import PlaceReply
 from shipper.errors import Transient, Unavailable, UsageError
 from shipper.jetstream.connection import connect
 from shipper.partition_map import MAX_PARTITIONS, PartitionMap, changed, static
+from shipper.prompts import confirm
 from shipper.settings import Settings
 from shipper.subjects import checked_host
 from shipper.table_printer import GOOD, REMOVED, fitted, print_lines, print_signed, standard_output, texts

@@ -15,14 +15,16 @@ import typer
 
 from partitioner import display
 from partitioner.apply import carry_out, check
-from partitioner.arguments import confirm, existing, full_name, settings_of, with_admin
+from partitioner.arguments import existing, full_name, with_admin
 from partitioner.desired import in_server_units
 from partitioner.diff import Json, without_server_notes
 from partitioner.options import CopyConfigOptions, EditOptions
 from partitioner.plan import ActualStream, AllowedChanges, plan
 from partitioner.topology import DesiredStream
+from shipper.commands import settings_of
 from shipper.errors import ConfigError, Fatal, Unavailable, UsageError
 from shipper.jetstream.admin import Admin
+from shipper.prompts import confirm
 from shipper.settings import Settings
 from shipper.subjects import partition_of_stream, partition_subjects
 

@@ -8,12 +8,14 @@ import sys
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
-from partitioner.arguments import confirm, existing, full_name, moment_of, settings_of, with_admin
+from partitioner.arguments import existing, full_name, moment_of, with_admin
 from partitioner.options import PurgeOptions, RemoveMessageOptions
 from shipper import codec
+from shipper.commands import settings_of
 from shipper.errors import Fatal, Poison, Unavailable, UsageError
 from shipper.jetstream.admin import Admin, Json
 from shipper.model import Block
+from shipper.prompts import confirm
 from shipper.settings import Settings
 from shipper.subjects import BUCKET_STREAM, COLLECTOR, bucket_subject, lease_key, parse_log_subject, partition_of_stream
 from shipper.units import counted

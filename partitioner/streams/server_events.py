@@ -7,8 +7,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from partitioner.arguments import first_of, full_name, settings_of
+from partitioner.arguments import first_of, full_name
 from partitioner.options import EventsOptions
+from shipper.commands import settings_of
 from shipper.errors import InsecureConnection, Transient, Unavailable
 from shipper.jetstream.admin import Admin, administration
 from shipper.lifecycle import Stop
