@@ -21,9 +21,9 @@ from consumer.archive.journal_snapshot import JournalSnapshots, journal_director
 from consumer.archive.manifests import removed_days
 from consumer.audit.auditor import Audit, AuditResult
 from consumer.audit.auditor import Progress as Told
-from consumer.audit.cli import AuditOptions
 from consumer.audit.coverage import open_hint
 from consumer.audit.day_inventory import Scope, chosen_days, hosts
+from consumer.audit.options import AuditOptions
 from consumer.audit.producer_comparison import HostComparison, ProducerReports, ask, compare
 from consumer.audit.repair_duplicates import Repair, RepairResult, SegmentRepair
 from consumer.audit.source_sums import Marks

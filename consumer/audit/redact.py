@@ -18,8 +18,8 @@ from consumer.archive import manifest_listing
 from consumer.archive.directory import existing_identity
 from consumer.archive.journal_snapshot import journal_directory
 from consumer.archive.manifests import RedactedSources, current_segments, erase_sums, removed_days
-from consumer.audit.cli import RedactOptions
 from consumer.audit.day_inventory import chosen_days
+from consumer.audit.options import RedactOptions
 from consumer.audit.redacted_copies import NOT_CHECKED, Copies, CopyScope, find_copies, remove_copies
 from consumer.audit.redacted_sums import forget_in_journals
 from consumer.model import SourceKey

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from rich.text import Text
 
-from consumer.dlq.cli import DropOptions, FilterOptions, ListOptions, RequeueOptions, ShowOptions
+from consumer.dlq.options import DropOptions, FilterOptions, ListOptions, RequeueOptions, ShowOptions
 from consumer.dlq.store import (
     Advisory,
     DeadLetterStore,

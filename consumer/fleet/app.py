@@ -14,9 +14,9 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from consumer.fleet.cli import StatusOptions
 from consumer.fleet.display import fleet_json, host_json, printable, tables
 from consumer.fleet.host_table import ALIASES, TROUBLED, HostState, HostStatus, Thresholds
+from consumer.fleet.options import StatusOptions
 from consumer.fleet.poller import FleetPoller
 from consumer.fleet.snapshot import LEAST_SECONDS, Fleet
 from shipper.commands import settings_of

@@ -124,8 +124,11 @@ async def test_without_a_stream_for_dead_letters_no_bad_message_is_acknowledged_
     harness.send(log, 0, 4)
     harness.bus.store(*damaged(log, 4, 8, {}, b"damaged"))
     harness.patience = 0.5
-    with pytest.raises(Unavailable, match="dlq"):  # and not for ever: a drain has an end
-        await harness.drain()
+    for _ in range(20):  # a busy machine may need longer than this for the first message
+        with pytest.raises(Unavailable, match="dlq"):  # and not for ever: a drain has an end
+            await harness.drain()
+        if harness.stream.ack_floor:
+            break
     assert harness.stream.ack_floor == 1  # the good one before it
     with harness.journal() as journal:
         assert journal.position.applied == 1
