@@ -16,6 +16,7 @@ class Kind(enum.Enum):
     BAD_JOURNAL = "bad_journal"
     BAD_ACCOUNT = "bad_account"  #: a file and its recorded spans differ
     DOUBLED_BYTES = "doubled_bytes"  #: of a source, in two places
+    SAME_TEXT = "same_text"  #: two sources with different names begin with the same bytes
     MISSING_BYTES = "missing_bytes"  #: of a source, in no file and in no gap record
     GAP = "gap"  #: recorded when it happened
     ELSEWHERE = "elsewhere"  #: another collector's archive has them
@@ -52,3 +53,4 @@ class Finding:
     path: str = ""  #: in the archive
     octets: int = 0  #: number of bytes concerned; 0: unknown
     hint: str = ""  #: what to do
+    other: str = ""  #: SAME_TEXT: the file on the host that has the bytes, too

@@ -5,7 +5,7 @@ sealed or merged during a check, every finding is checked again before it is rep
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -17,9 +17,11 @@ from consumer.archive.journal_snapshot import JournalSnapshots
 from consumer.archive.manifests import removed_days, removed_hosts
 from consumer.audit.coverage import SourceBounds, SourceCoverage
 from consumer.audit.day_inventory import STATE_HINT, DayInventory, Scope, take_inventory
+from consumer.audit.source_copies import SourceCopies
 from consumer.audit.source_sums import Marks, SourceSums
+from consumer.audit.text_parts import Cuts
 from consumer.audit.totals import Row, Rows
-from consumer.audit.verify_file import Checked, check_all, findings_of
+from consumer.audit.verify_file import Checked, check, check_all, findings_of, head_of
 from shipper import layout
 from shipper.units import counted
 
@@ -70,6 +72,10 @@ class Audit:
         self._rows = Rows()
         self._sources = SourceCoverage(scope)
         self._sums = SourceSums(journals, marks or {})
+        self._copies = SourceCopies(
+            lambda entry, cuts: check(scope.archive, entry, cuts).parts,
+            lambda entry, source, limit: head_of(scope.archive, entry, source, limit),
+        )
         self._result = AuditResult(scope=scope, findings=[*journals.findings, *_without_journal(scope, journals)])
         self._in_flight: dict[str, int] = {}  # bytes after the committed length, by path
         self._is_settled = True
@@ -95,7 +101,7 @@ class Audit:
         bounds = self._bounds(days, removed)._replace(cut=frozenset(chain.from_iterable(hosts.values())))
         if self._is_settled:
             self._result.findings += self._sources.findings(self._journals, self._rows, bounds)
-        self._result.findings += self._sums.findings(self._rows)
+        self._result.findings += [*self._sums.findings(self._rows), *self._copies.findings()]
         if octets := sum(self._in_flight.values()):
             text = f"{octets:,} bytes in open files are not committed yet: a collector is writing them"
             self._note(Kind.UNCOMMITTED_BYTES, text, octets=octets)
@@ -173,11 +179,15 @@ class Audit:
     def _checked(self, entries: Iterable[ExpectedFile]) -> dict[str, Checked]:
         wanted = list(entries)
         self._progress.expect(sum(entry.stored for entry in wanted))
-        found = check_all(self._scope.archive, wanted, self._progress.advance, self._sums.cuts)
+        found = check_all(self._scope.archive, wanted, self._progress.advance, self._cuts)
         checked = {each.entry.path: self._without_writing(each) for each in found}
         self._result.files += len(checked)
         self._result.octets += sum(each.octets for each in checked.values())
         return checked
+
+    def _cuts(self, entry: ExpectedFile) -> Mapping[str, Cuts]:
+        known, begun = self._sums.cuts(entry), self._copies.cuts(entry)
+        return {source: sorted({*known.get(source, ()), *cuts}) for source, cuts in begun.items()}
 
     def _without_writing(self, checked: Checked) -> Checked:
         """Whether a collector holds the partition: then uncommitted bytes are normal. Called once per check."""
@@ -196,6 +206,7 @@ class Audit:
             self._result.findings += [*found, *self._sources.add(entry)]
             if each.sound:
                 self._sums.add(entry, each.parts)
+                self._copies.add(entry, each.parts)
 
     def _note(self, kind: Kind, text: str, *, date: str = "", host: str = "", octets: int = 0) -> None:
         note = Finding(kind=kind, weight=Weight.NOTE, date=date, host=host, octets=octets, text=text)

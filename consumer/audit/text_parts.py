@@ -69,7 +69,7 @@ class PartSums:
                 self._is_exact = False
                 return
             taken, view = view[: self._left], view[self._left :]
-            self._crc = crc32(taken, self._crc)
+            self._take(taken)
             self._left -= len(taken)
             if not self._left:
                 self._end_part(self._at, bytes(taken[-1:]))
@@ -79,9 +79,32 @@ class PartSums:
         is_whole = self._is_exact and self._at is None and not self._joins
         return tuple(self._parts) if is_whole else ()
 
+    def _take(self, taken: memoryview) -> None:
+        """The next bytes of the part that is begun."""
+        self._crc = crc32(taken, self._crc)
+
     def _end_part(self, part: SourceSpan, last: bytes) -> None:
         self._parts.append(TextPart(part.source, part.start, part.end, self._crc))
         self._at, self._crc = next(self._waiting, None), 0
         self._left = self._at.end - self._at.start if self._at else 0
         if self._at is not None and self._at.source != part.source and last != b"\n" and self._joins:
             self._joins, self._joins_here = self._joins - 1, True
+
+
+class SourceHead(PartSums):
+    """The first bytes of one source in a text that passes by, instead of sums."""
+
+    def __init__(self, spans: Iterable[SourceSpan], joins: int, source: str, limit: int) -> None:
+        super().__init__(spans, joins)
+        self._source = source
+        self._limit = limit
+        self.head = bytearray()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no more is needed."""
+        return len(self.head) >= self._limit
+
+    def _take(self, taken: memoryview) -> None:
+        if self._at is not None and self._at.source == self._source:
+            self.head += taken[: self._limit - len(self.head)]

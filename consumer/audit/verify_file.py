@@ -3,6 +3,7 @@
 The findings of a verified file are damage, gaps, and spans that do not add up.
 """
 
+import contextlib
 import os
 import sys
 import threading
@@ -16,7 +17,7 @@ from typing import NamedTuple
 from consumer.archive.expected_file import ExpectedFile, FileState
 from consumer.archive.finding import Finding, Kind, Weight
 from consumer.archive.segment_io import BROKEN, CHUNK_BYTES, ByteCounter, CountingReader, texts
-from consumer.audit.text_parts import Cuts, PartSums, TextPart, split_at
+from consumer.audit.text_parts import Cuts, PartSums, SourceHead, TextPart, split_at
 from shipper import layout
 from shipper.manifest import FORKED, Gap
 from shipper.model import End
@@ -109,6 +110,20 @@ def check(archive: Path, entry: ExpectedFile, cuts: Mapping[str, Cuts] = {}) -> 
             parts=found.parts,
         )
     return Checked(entry=entry, missing=entry.stored > 0)
+
+
+def head_of(archive: Path, entry: ExpectedFile, source: str, limit: int) -> bytes:
+    """The first `limit` bytes of a source in the file of `entry`; what can be read of them. Raises OSError."""
+    found = SourceHead(split_at(entry.spans, {}), entry.joins, source, limit)
+    for place in _places(entry):
+        with contextlib.suppress(FileNotFoundError, *BROKEN), (archive / place.path).open("rb", buffering=0) as file:
+            stored = CountingReader(file, entry.stored if place.is_waiting else sys.maxsize)
+            for text in texts(stored, place.codec):
+                found.add(text)
+                if found.is_whole:
+                    break
+            break
+    return bytes(found.head)
 
 
 def _places(entry: ExpectedFile) -> Iterator[ExpectedFile]:

@@ -7,7 +7,6 @@ A path that is named without a glob is shipped as it is.
 
 import enum
 import os
-import time
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
@@ -136,11 +135,18 @@ class Copies:
             head = os.pread(descriptor, HEAD_BYTES, 0)
             found = [judged for id_ in self._likely(head) if (judged := self._compare(seen, descriptor, id_, before))]
             if before is not None and before.verdict is CopyVerdict.COPY and before.mark.agrees(descriptor):
-                found.append(before._replace(verdict=CopyVerdict.OWN))
+                found += self._longer_than(before)
             best = max(found, key=lambda each: (each.verdict is not CopyVerdict.OWN, each.known), default=None)
             if best is None or best.verdict is not CopyVerdict.COPY:
                 return best
             return best._replace(mark=Mark.of(best.known, *read_ends(descriptor, best.known)))
+
+    def _longer_than(self, before: Judged) -> list[Judged]:
+        """A copy that has more bytes now goes on after what is read of its source: a kill may take that back."""
+        source = self._table.acks.known.get(before.source)
+        read = before.known if source is None else self._as_read(source, self._table.get(source.id)).offset
+        known = min(before.known, read)
+        return [before._replace(verdict=CopyVerdict.OWN, known=known)] if known else []
 
     def _likely(self, head: bytes) -> list[str]:
         """The sources that begin like a file with these first bytes."""
@@ -253,7 +259,7 @@ class Copies:
         """Whether `common` bytes prove that a file is a copy of a source that is gone, and no other with its lines."""
         if common >= CERTAIN_BYTES or is_rotation_of(seen, source):
             return True
-        gone_ns = int(source.ended_at * 1e9) or time.time_ns()
+        gone_ns = int((source.ended_at or self._table.wall()) * 1e9)
         if not common or seen.mtime_ns > gone_ns + TICK_NS:
             return False
         is_same_time = seen.mtime_ns == source.mtime_ns and bool(seen.mtime_ns % SECOND_NS)

@@ -38,9 +38,11 @@ from producer.discovery import scanner
 from producer.discovery.safe_open import NotFollowed, close_on_exit, directory_without_links, is_directory_of_others
 from producer.discovery.scanner import Key, Watched
 from producer.model import Piece, Source
+from producer.padding import content_end
 from producer.tailer.file_reader import FileReader
 from producer.tailer.file_table import Event, FileTable
 from producer.tailer.resolver import Resolver
+from shipper import events
 from shipper.control import ReceiptsReply
 from shipper.model import End
 
@@ -102,6 +104,9 @@ class EndedFiles:
                 file.left_at = self._table.clock()
                 self._table.move(file, Event.GREW)
             else:
+                if reader.is_padded and why is not End.TRUNCATED:
+                    octets = reader.stat_size - reader.size
+                    events.padding_not_shipped(file=reader.file, octets=octets)
                 ended = self._acks.end(source, file_rests=self._resolver.may_reappear(reader, why))
                 self._retain(ended, reader)
                 self._table.end(ended)
@@ -228,7 +233,8 @@ def delete(file: DeletableFile, descriptor: int) -> DeletionOutcome:
         return DeletionOutcome.CHANGED
     held = _lease(descriptor)
     try:
-        if held is DeletionOutcome.WRITTEN or (held is DeletionOutcome.UNKNOWN and not file.rotated):
+        is_padded = os.fstat(descriptor).st_size > file.source.size  # may be filled without a change of size or time
+        if held is DeletionOutcome.WRITTEN or (held is DeletionOutcome.UNKNOWN and (is_padded or not file.rotated)):
             return held
         with directory_without_links(os.path.dirname(file.path)) as directory:
             if is_directory_of_others(os.fstat(directory), os.fstat(descriptor)):
@@ -242,9 +248,10 @@ def delete(file: DeletableFile, descriptor: int) -> DeletionOutcome:
 
 
 def _is_as_long(descriptor: int, source: Source) -> bool:
+    """Whether it is the file of `source`, with the same content; NULs may follow that."""
     found = os.fstat(descriptor)
-    is_same_file = (found.st_dev, found.st_ino) == source.key
-    return is_same_file and (found.st_size, found.st_mtime_ns) == (source.size, source.mtime_ns)
+    is_same_file = (found.st_dev, found.st_ino, found.st_mtime_ns) == (*source.key, source.mtime_ns)
+    return is_same_file and content_end(descriptor, source.offset, found.st_size) == source.size
 
 
 def _lease(descriptor: int) -> DeletionOutcome | None:
@@ -275,7 +282,8 @@ def _unlink(file: DeletableFile, descriptor: int, directory: int, *, leased: boo
     except OSError:
         _put_back(hidden, name, directory)
         raise
-    late = os.fstat(descriptor).st_size > file.source.size or _is_requested(descriptor, leased=leased)
+    end = content_end(descriptor, file.source.offset, os.fstat(descriptor).st_size)
+    late = end > file.source.size or _is_requested(descriptor, leased=leased)
     return DeletionOutcome.LATE if late else DeletionOutcome.DELETED
 
 

@@ -249,6 +249,20 @@ class FileReader:
         """A scan found the file at `path`, which is a name in the configuration."""
         self.path = self._name = path
 
+    def moved_to(self, path: str) -> None:
+        """A scan found the inode at `path`: the next time that the file is opened, it is there.
+
+        Of a suspended file the content decides, because the inode number may be another file's by now.
+        """
+        if path == self.path or not self.start.head_length or scanner.is_at(self.path, self.key):
+            return
+        links = self._cache.links if self._cache else FOLLOWED_BY_OWNER
+        with contextlib.suppress(OSError):  # opening it where it was meets the same error
+            descriptor = links.open_as(path, path, self.key)
+            with close_on_exit(descriptor):
+                if descriptor is not None and (self.fd >= 0 or self.start.agrees(descriptor)):
+                    self.found_at(path)
+
     def suspend(self) -> None:
         """Close the descriptor until it is needed again."""
         descriptor, self.fd = self.fd, -1

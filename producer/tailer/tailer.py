@@ -162,6 +162,8 @@ class Tailer:
         changed, grew = [], {}
         for file, reader in self._table.open_files():
             seen = files.get(file.key) if file.key else None
+            if seen is not None:
+                reader.moved_to(seen.path)
             is_changed = seen is None or (seen.size, seen.mtime_ns) != (reader.stat_size, reader.mtime_ns)
             if is_changed or self._must_be_polled(file, reader):
                 changed.append((file, reader))

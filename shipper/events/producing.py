@@ -9,6 +9,7 @@ _PUBLISHED_LINES = Counter("fshipper_published_lines_total", "Newlines in the by
 _PUBLISHED_BLOCKS = Counter("fshipper_published_blocks_total", "Blocks that JetStream acknowledged")
 _LOST_BYTES = Counter("fshipper_lost_bytes_total", "Bytes lost before they could be read", ["reason"])
 _REWOUND_BYTES = Counter("fshipper_rewound_bytes_total", "Acknowledged bytes that are sent again: the server lost them")
+_PADDING_BYTES = Counter("fshipper_padding_bytes_total", "NULs at the end of files that ended; they are not shipped")
 _UNREADABLE = Counter("fshipper_unreadable_files_total", "Failed attempts to read a file")
 _CHECKPOINT_ERRORS = Counter("fshipper_checkpoint_errors_total", "Checkpoints that could not be written or read")
 _IN_FLIGHT = Gauge("fshipper_in_flight_bytes", "Payload bytes sent and not yet acknowledged")
@@ -104,6 +105,12 @@ def file_followed(*, path: str, source: str, offset: int) -> None:
 def file_left(*, path: str, how: str) -> None:
     """A file was renamed or deleted; it is read to its end."""
     logger.info("file_left", file=path, how=how)
+
+
+def padding_not_shipped(*, file: str, octets: int) -> None:
+    """A file that is read to its end ends with NULs: space that its writer reserved and did not fill."""
+    _PADDING_BYTES.inc(octets)
+    logger.info("padding_not_shipped", file=file, bytes=octets)
 
 
 def file_unreadable(*, path: str, error: str) -> None:

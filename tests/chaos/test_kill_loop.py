@@ -21,6 +21,8 @@ from natsd import NatsServer
 HOST = "web1.example.net"
 MEGABYTES = float(os.environ.get("FSHIPPER_KILL_MB", "60"))
 LIFE_SECONDS = 0.2
+MOST_IDLE_LIVES = 5
+"""After so many lives that shipped nothing, as on a busy machine, the next one lasts until it ships something."""
 ROTATE_SECONDS = 1.0
 BYTES_A_SECOND = 8e6
 MOST_LOOK_SECONDS = 10.0
@@ -33,6 +35,7 @@ class Logging(threading.Thread):
         super().__init__(daemon=True)
         self.path = path
         self.rotations = 0
+        self.needs_a_kill = False  #: it does not go on before
         self.generations: list[bytearray] = [bytearray()]
         self._random = random.Random(1)
         self._stream = path.open("ab", buffering=0)
@@ -96,8 +99,9 @@ class Truncating(Logging):
     def rotate(self) -> None:
         if self.rotations % 3 == 0:
             self._server.pause()
-            kills = self.kills()
+            kills, self.needs_a_kill = self.kills(), True
             until(lambda: self.kills() > kills, what="no kill came")
+            self.needs_a_kill = False
             self._log(b"".join(self._line() for _ in range(500)))
         self.unseen += not self._wait_for_a_look(MOST_LOOK_SECONDS)
         os.ftruncate(self._stream.fileno(), 0)
@@ -148,15 +152,22 @@ class Loop:
 
     def run(self, writer: Logging) -> None:
         writer.start()
-        before = self._shipped()
+        before, idle = self._shipped(), 0
         while writer.is_alive():
             time.sleep(LIFE_SECONDS)
+            while idle >= MOST_IDLE_LIVES and self._may_ship(writer) and self._shipped() in ((), before):
+                time.sleep(LIFE_SECONDS)
             assert self.producer.end(signal.SIGKILL) == -signal.SIGKILL, self.producer.log
             after = self._shipped()
             self.kills += 1
             self.kills_of_those_that_shipped += after != before
+            idle = 0 if after != before else idle + 1
             before = after
             self.producer.start()
+
+    @staticmethod
+    def _may_ship(writer: Logging) -> bool:
+        return writer.is_alive() and not writer.needs_a_kill
 
     def _shipped(self) -> tuple:
         return tuple(rows_of(self.checkpoint, "SELECT id, offset FROM sources ORDER BY id"))

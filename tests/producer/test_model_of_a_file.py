@@ -4,6 +4,7 @@
 that fails is printed as short as it can be made. What must hold is in `world.py`.
 """
 
+import itertools
 import os
 import tempfile
 from collections.abc import Callable
@@ -28,10 +29,12 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "truncated, deleted, renamed and linked": ("truncate", "delete", "rotate", "link"),
     "renamed and compressed": ("rotate_gz", "rotate", "compress", "pause", "rotate"),
     "copied and truncated": ("copytruncate", "copytruncate", "lose_session"),
+    "copied to any name and truncated": ("copy_away", "copy_away", "move_copy", "compress_copy", "remove_copy"),
     "padded and written in place": ("rotate", "pad", "pad", "trim", "write_late"),
     "padded, truncated and compressed": ("truncate", "pad", "pad", "trim", "rotate_gz"),
 }
 PATTERNS = ("app.log", "app.log*")
+ALL = "app* old/*"
 
 
 def programs(*verbs: str) -> st.SearchStrategy[Program]:
@@ -107,8 +110,10 @@ def hold(family: str, pattern: str, tally: Tally) -> Callable[[], None]:
     return holds
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    ("family", "pattern"),
+    [*itertools.product(FAMILIES, PATTERNS), ("copied to any name and truncated", ALL)],
+)
 def test_what_becomes_of_a_file_loses_and_doubles_nothing(family: str, pattern: str) -> None:
     tally = Tally()
     hold(family, pattern, tally)()

@@ -152,3 +152,42 @@ def test_a_large_copy_is_compared_once_and_in_parts(tmp_path: Path, monkeypatch:
     wait(host)
     assert sum(read) < 1 << 20
     assert lines(host) == text
+
+
+def test_what_a_kill_took_back_is_shipped_from_the_copy_that_was_known_to_have_it(tmp_path: Path) -> None:
+    path, few = tmp_path / "app.log", b"".join(TEXT.splitlines(keepends=True)[:4])
+    path.write_bytes(few)
+    host = Host(tmp_path, "*", exclude=("*.sqlite*",))
+    host.sources.scan()
+    assert host.read()  # and nothing of it is acknowledged
+    append(path, TEXT[len(few) :])
+    copy(path, "app.log.copy")
+    os.truncate(path, 0)
+    append(path, b"after\n")
+    host.sources.scan()
+    host.restart()
+    wait(host)
+    assert sorted(lines(host).splitlines()) == sorted((TEXT + b"after\n").splitlines())
+
+
+@pytest.mark.parametrize("name", ["old/b.txt", "b.txt", "old/app.log.2", "app.txt.1"])
+@pytest.mark.parametrize("is_read", [False, True])
+@pytest.mark.parametrize("open_files", [1, 2, 100])
+def test_a_file_that_gets_any_watched_name_while_it_is_closed_goes_on(
+    open_files: int, is_read: bool, name: str, tmp_path: Path
+) -> None:
+    path, others = tmp_path / "app.txt", [tmp_path / "one.log", tmp_path / "two.log"]
+    for number, each in enumerate((*others, path)):
+        each.write_bytes(b"%d " % number + TEXT)
+    (tmp_path / "old").mkdir()
+    host = Host(tmp_path, "*", "old/*", exclude=("*.sqlite*",), open_files=open_files, block=1024)
+    host.sources.scan()
+    if is_read:
+        host.read(2048)
+        host.deliver()
+        host.acknowledge()
+    append(others[0], b"more\n")
+    path.rename(tmp_path / name)
+    wait(host)
+    assert host.archive.text(path) == b"2 " + TEXT
+    assert set(host.archive.files.values()) == {str(each) for each in (*others, path)}

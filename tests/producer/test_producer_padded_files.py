@@ -167,3 +167,27 @@ def test_a_file_that_begins_anew_with_its_old_size_is_a_new_generation(tmp_path:
     host.ship()
     host.ship()
     assert host.archive.text(path) == b"old line\n" * 20 + b"new\n"
+
+
+@pytest.mark.parametrize("nuls", [0, 1, 2, SIZE])
+def test_nuls_that_are_not_shipped_are_told_once_when_the_file_ends(
+    nuls: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[str, int]] = []
+    monkeypatch.setattr(
+        "shipper.events.padding_not_shipped",
+        lambda *, file, octets: told.append((file, octets)),
+    )
+    path = tmp_path / "app.log"
+    path.write_bytes(b"one\n")
+    os.truncate(path, 4 + nuls)
+    host = Host(tmp_path, "app.log")
+    host.ship()
+    assert told == []
+    rotate(path)
+    path.write_bytes(b"two\n")
+    for _ in range(4):
+        host.now += host.following.rotate_wait + 0.1
+        host.ship()
+    assert told == ([(str(path), nuls)] if nuls > 1 else [])
+    assert host.archive.text(path) == b"one\n" + b"\0" * (nuls == 1) + b"two\n"

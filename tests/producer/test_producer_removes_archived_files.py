@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import mmap
 import os
 import threading
 import time
@@ -189,6 +190,71 @@ async def test_a_collector_that_loses_what_it_had_lets_the_time_start_again_and_
     keeper.answers = True
     await keeper.step(10.1)
     assert not path.exists()
+
+
+@pytest.mark.parametrize("nuls", [2, 4096, 3 << 20])
+async def test_a_preallocated_file_is_deleted_once_the_archive_has_its_content(nuls: int, tmp_path: Path) -> None:
+    path = tmp_path / "drop.log"
+    path.write_bytes(b"one\ntwo\n")
+    os.truncate(path, 8 + nuls)
+    keeper = Keeper(tmp_path, "*.log")
+    await keeper.long()
+    assert not path.exists()
+    assert keeper.host.archive.text(path) == b"one\ntwo\n"
+    assert not keeper.host.archive.gaps
+
+
+async def test_a_preallocated_file_that_is_filled_without_a_new_size_or_time_is_shipped_before_it_is_deleted(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "drop.log"
+    path.write_bytes(b"one\n" + bytes(4096))
+    keeper = Keeper(tmp_path, "*.log")
+    ripe: list[DeletableFile] = []
+    while not ripe:
+        ripe = await keeper.due(10.1)
+    before = path.stat()
+    with path.open("r+b") as file:
+        file.seek(4)
+        file.write(b"two\n")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    keeper.removal.delete(ripe, keeper.host.sources.ended_files)
+    assert path.exists()
+    await keeper.long()
+    assert not path.exists()
+    assert keeper.host.archive.text(path) == b"one\ntwo\n"
+
+
+async def test_a_preallocated_file_that_a_program_has_mapped_stays(tmp_path: Path) -> None:
+    path = tmp_path / "drop.log"
+    path.write_bytes(b"one\n" + bytes(4096))
+    with path.open("r+b") as file:
+        mapped = mmap.mmap(file.fileno(), 0)
+    keeper = Keeper(tmp_path, "*.log")
+    await keeper.long()
+    mapped[4:8] = b"two\n"
+    await keeper.long()
+    assert path.exists()
+    mapped.close()
+    await keeper.long()
+    assert not path.exists()
+    assert keeper.host.archive.text(path) == b"one\ntwo\n"
+
+
+async def test_a_rotated_preallocated_file_stays_where_it_is_unknown_whether_a_program_has_it_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "app.log"
+    path.write_bytes(b"one\n" + bytes(4096))
+    keeper = Keeper(tmp_path, "app.log*")
+    await keeper.prove()
+    rotate(path)
+    monkeypatch.setattr(ended_files, "_lease", lambda _: ended_files.DeletionOutcome.UNKNOWN)
+    await keeper.long()
+    assert path.with_name("app.log.1").exists()
+    os.truncate(path.with_name("app.log.1"), 4)
+    await keeper.long()
+    assert not path.with_name("app.log.1").exists()
 
 
 async def test_a_file_that_a_program_has_open_stays_however_long_it_is_silent(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The server's store goes back to an older copy, as when power fails: with real programs, and files that are gone."""
 
 import contextlib
+import os
 import shutil
 import sqlite3
 import threading
@@ -12,6 +13,8 @@ from fleet import Fleet, Program, until
 from natsd import NatsServer
 from producing import append
 
+LONG = 180.0
+"""Seconds: what is waited for comes, however slow the machine is."""
 HOST, OTHER = "web1.example.net", "web2.example.net"
 
 
@@ -38,12 +41,16 @@ class Store:
 
 
 class Writer(threading.Thread):
-    """A program that logs, rotates its log every so many lines, and deletes each generation soon after."""
+    """A program that logs, rotates its log every so many lines, and deletes each generation soon after.
+
+    It rotates a generation once its producer has it open: one that comes and goes between two scans is lost.
+    """
 
     def __init__(self, path: Path, *, lines: int, every: int, keep: int = 1) -> None:
         super().__init__()
         self.path = path
         self.written = b""
+        self.producer: Program | None = None
         self._lines, self._every, self._keep = lines, every, keep
         self.stopped = threading.Event()
 
@@ -58,13 +65,21 @@ class Writer(threading.Thread):
                 return
             time.sleep(0.0002)
 
+    def _is_open(self) -> bool:
+        """Whether the producer has the file open that is written now."""
+        wanted, found = self.path.stat().st_ino, set[int]()
+        for descriptor in Path(f"/proc/{self.producer.process.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # closed just now
+                found.add(os.stat(descriptor).st_ino)
+        return wanted in found
+
     def _rotate(self) -> None:
+        until(self._is_open, within=LONG, what=lambda: self.producer.log)
         for number in range(self._keep, 0, -1):
             older = self.path.with_name(f"{self.path.name}.{number}")
             if older.exists():
                 older.rename(self.path.with_name(f"{self.path.name}.{number + 1}"))
         self.path.rename(self.path.with_name(f"{self.path.name}.1"))
-        time.sleep(0.15)  # some of it is read before the next one comes: a scan finds it under its name, or next to it
         self.path.with_name(f"{self.path.name}.{self._keep + 1}").unlink(missing_ok=True)
 
 
@@ -102,16 +117,21 @@ class Scene:
         self.producers = [produce(self.fleet, host, each.path) for host, each in self.writers.items()]
         if collector != "had none":
             self.collect()
-        until(lambda: all("session_begun" in producer.log for producer in self.producers))
-        for writer in self.writers.values():
+        until(lambda: all("session_begun" in producer.log for producer in self.producers), within=LONG)
+        for producer, writer in zip(self.producers, self.writers.values(), strict=True):
+            writer.producer = producer
             writer.start()
-        until(lambda: all(len(writer.written) > 130_000 for writer in self.writers.values()))
+        until(lambda: all(len(writer.written) > 130_000 for writer in self.writers.values()), within=LONG)
         self.store.copy()
         if collector == "had some":
             self.collectors[0].kill()
         for host, writer in self.writers.items():
             writer.join()
-            until(lambda: acknowledged(self.directory, host) == len(writer.written), what=self.said)  # noqa: B023
+            until(
+                lambda: acknowledged(self.directory, host) == len(writer.written),  # noqa: B023
+                within=LONG,
+                what=self.said,
+            )
         for program in self.collectors:
             program.kill()
 
@@ -140,7 +160,7 @@ def test_a_store_that_is_rolled_back_while_files_are_rotated_and_deleted_costs_n
         scene.store.come_back()
         scene.collect()
         for host, writer in scene.writers.items():
-            until(lambda: len(scene.archived(host)) >= len(writer.written), within=60, what=scene.said)  # noqa: B023
+            until(lambda: len(scene.archived(host)) >= len(writer.written), within=LONG, what=scene.said)  # noqa: B023
             assert scene.archived(host) == writer.written
         if collector != "had all":  # else it is reported only by a host that had not yet received that all is archived
             assert "server_lost_data" in scene.said()
@@ -162,7 +182,7 @@ def test_what_server_and_host_both_lost_is_recorded_as_missing_to_the_byte(natsd
         scene.collect()
         for host, writer in scene.writers.items():
             live = writer.path.read_bytes()
-            until(lambda: scene.archived(host).endswith(live), within=60, what=scene.said)  # noqa: B023
+            until(lambda: scene.archived(host).endswith(live), within=LONG, what=scene.said)  # noqa: B023
         assert [producer.stop() for producer in scene.producers] == [0, 0]
         assert scene.collectors[-1].stop() == 0
         fleet.drain("--seal")

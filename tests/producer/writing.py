@@ -13,6 +13,13 @@ from pathlib import Path
 
 TICK_NS = 10_000_000
 FIRST_BYTE = 35
+COPIES = (
+    "app-{date}.log", "app.{number}.log", "app.log-{date}", "app_{number}.txt", "app.log.copy{number}",
+    "old/app.log.{number}", "old/app-{date}.log", "old/{number}", "app.log-{date}.gz", "old/app.log.{number}.gz",
+)  # fmt: skip
+"""Names that logrotate, process managers and scripts give to a copy."""
+LEAST_COPIED = 600
+"""Bytes: of a few bytes a copy of any name cannot be told from a file of its own."""
 
 
 def endless(number: int, length: int) -> bytes:
@@ -57,6 +64,9 @@ class Writer:
         self.late = False
         self.rotations = 0
         self.dated = 0
+        self.copies: list[Path] = []
+        self.moved: set[Path] = set()
+        self.copied = False
 
     def create(self) -> None:
         if not self.path.exists():
@@ -201,6 +211,53 @@ class Writer:
         self.now_ns += TICK_NS
         os.utime(self._rotated(1), ns=(self.now_ns, self.now_ns))
         self.truncate(count)
+
+    def copy_away(self, count: int) -> None:
+        """The file is copied to any name, perhaps compressed, and truncated."""
+        self.create()
+        if (size := self.files[self.inode].size) < LEAST_COPIED:
+            self._write(self.inode, LEAST_COPIED - size)
+        self.copied = True
+        self._copy_to(COPIES[count % len(COPIES)], self.path.read_bytes())
+        self.truncate(count // len(COPIES))
+
+    def move_copy(self, count: int) -> None:
+        """A script moves the newest copy away."""
+        if self.copies:
+            form = COPIES[count % len(COPIES)].removesuffix(".gz")
+            moved = self._copy_name(form + ".gz" * (self.copies[-1].suffix == ".gz"))
+            self.copies[-1].rename(moved)
+            self.copies[-1] = moved
+            self.moved.add(moved)
+            self.late = True  # under its new name it may be found after younger lines
+
+    def compress_copy(self, _: int) -> None:
+        """A script compresses the newest copy, under the name that it was given."""
+        if self.copies and self.copies[-1].suffix != ".gz" and self.copies[-1] not in self.moved:
+            plain, packed = self.copies[-1], self.copies[-1].with_name(self.copies[-1].name + ".gz")
+            found = plain.stat()
+            packed.write_bytes(gzip.compress(plain.read_bytes(), 1))
+            os.utime(packed, ns=(found.st_mtime_ns, found.st_mtime_ns))
+            plain.unlink()
+            self.copies[-1] = packed
+
+    def remove_copy(self, _: int) -> None:
+        """The oldest copy is removed, as retention does."""
+        if self.copies:
+            self.copies.pop(0).unlink()
+
+    def _copy_name(self, form: str) -> Path:
+        self.dated += 1
+        copy = self.directory / form.format(date=20260101 + self.dated, number=self.dated)
+        copy.parent.mkdir(exist_ok=True)
+        return copy
+
+    def _copy_to(self, form: str, data: bytes) -> None:
+        copy = self._copy_name(form)
+        copy.write_bytes(gzip.compress(data, 1) if copy.suffix == ".gz" else data)
+        self.now_ns += TICK_NS
+        os.utime(copy, ns=(self.now_ns, self.now_ns))
+        self.copies.append(copy)
 
     def _begin_anew(self) -> None:
         self.files[self.inode].truncated = True
