@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from consumer import frame_index
+from consumer import frame_index, stored_times
 from consumer.commit.disk_io import forget_cached
 from consumer.commit.frame_cache import Frames
 from consumer.commit.journal import REASON_CHANGED, Journal
@@ -59,6 +59,11 @@ def split_name(name: str) -> tuple[str, int] | None:
     """The file and the number of a segment, by its name; None: it is no segment's."""
     found = _SEGMENT.fullmatch(name)
     return (found["file"], int(found["number"])) if found else None
+
+
+def times_for(codec: str, times: StoredTimes) -> str:
+    """When the text of a segment was stored, as its manifest line has it; a zstd segment has that in its file."""
+    return "" if codec == "zstd" else stored_times.to_text(times.marks)
 
 
 def number_of(segment: Segment) -> int:
@@ -251,6 +256,7 @@ class Sealer:
                 zone=sealing.zone,
                 late=lag.late,
                 ahead=lag.ahead,
+                times=times_for(layout.codec_of(sealing.sealing), times),
                 crc32_stored=f"{stored.crc:08x}",
             )
             if is_new or not manifest_store.is_listed(self._archive, segment.path):

@@ -1,6 +1,7 @@
 """The time at which a line was stored is kept to the second: while its file is open, sealed, merged, redacted."""
 
 import datetime as dt
+import itertools
 import json
 import random
 from collections import Counter
@@ -12,7 +13,7 @@ from collecting import FILE, HOST, Log, PartitionHarness
 from keeping import Past, seal_all, standing, tend, write_open
 from searching import fshipper, lines_of, search
 
-from consumer import frame_index
+from consumer import frame_index, stored_times
 from consumer.commit.journal import MARKS_BYTES
 from consumer.event_times import TimeOf, TimeOrigin
 from consumer.model import Until
@@ -52,9 +53,9 @@ def moved_to(harness: PartitionHarness, second: float) -> None:
     harness.clock.turn(START + second + 0.01 - harness.clock())
 
 
-async def burst(place: Path, state: str, *, timed: bool) -> Written:
+async def burst(place: Path, state: str, *, timed: bool, codec: str = "zstd") -> Written:
     """The burst, a block for each second or line, with what happened since, which is `state`."""
-    harness, seconds = harness_at(place), [second for second, count in BURST for _ in range(count)]
+    harness, seconds = harness_at(place, codec=codec), [second for second, count in BURST for _ in range(count)]
     lines = [
         f"{dt.datetime.fromtimestamp(START + second, dt.UTC):%Y-%m-%dT%H:%M:%SZ} line {number}".encode()
         if timed
@@ -86,9 +87,13 @@ STATES = ("open", "restarted", "sealed", "sealed after a restart", "merged", "re
 
 @pytest.mark.parametrize("by", list(TimeOf))
 @pytest.mark.parametrize("timed", [True, False], ids=["timed", "plain"])
-@pytest.mark.parametrize("state", STATES)
-async def test_a_burst_has_its_true_numbers(tmp_path: Path, state: str, timed: bool, by: TimeOf) -> None:
-    written = await burst(tmp_path, state, timed=timed)
+@pytest.mark.parametrize(
+    ("state", "codec"),
+    [*((state, "zstd") for state in STATES), *itertools.product(STATES[2:], ("gzip", "none"))],
+)
+async def test_a_burst_has_its_true_numbers(tmp_path: Path, state: str, codec: str, timed: bool, by: TimeOf) -> None:
+    written = await burst(tmp_path, state, timed=timed, codec=codec)
+    assert {segment.codec for segment in standing(tmp_path)} <= {codec}
     every = search(written.archive, parse(""), by=by, bucket_ns=NANOSECONDS)
     buckets = Counter[int]()
     for found in every.search.totals.by_part.values():
@@ -138,7 +143,7 @@ def test_times_of_earlier_versions_are_estimates_no_finer_than_they_are_known(tm
     assert {line[:15] for line in told.splitlines()} == {f"~{DAY}T00Z".encode()}
 
 
-def drawn_file(place: Path, drawn: random.Random, file: str) -> list[tuple[int, int, bytes]]:
+def drawn_file(place: Path, drawn: random.Random, file: str, codec: str) -> list[tuple[int, int, bytes]]:
     """A file of random blocks in random seconds, open, sealed or merged; second, offset and content of its lines."""
     lines, start, second = list[tuple[int, int, bytes]](), 0, drawn.randrange(0, 80_000)
     parts = drawn.choice((1, 1, 2, 3))
@@ -159,7 +164,7 @@ def drawn_file(place: Path, drawn: random.Random, file: str) -> list[tuple[int, 
         )  # fmt: skip
         start += size
         if part < parts - 1 or drawn.random() < 0.7:
-            seal_all(place)
+            seal_all(place, codec=codec)
     return lines
 
 
@@ -168,9 +173,12 @@ def check_drawn(place: Path, seed: int) -> None:
     place.mkdir()
     harness = harness_at(place)
     (place / "journal.sqlite").symlink_to(harness.journal_path)
-    files = {f"/{number}.log": drawn_file(place, drawn, f"/{number}.log") for number in range(drawn.randrange(1, 3))}
+    codec = drawn.choice(("zstd", "zstd", "gzip", "none"))
+    files = {
+        f"/{number}.log": drawn_file(place, drawn, f"/{number}.log", codec) for number in range(drawn.randrange(1, 3))
+    }
     if drawn.random() < 0.5:
-        seal_all(place)
+        seal_all(place, codec=codec)
         tend(place, Past())
     for _ in range(4):
         since, word = drawn.randrange(0, 86_400), b"line %d" % drawn.randrange(10)
@@ -316,6 +324,14 @@ def test_damaged_times_are_not_used(tmp_path: Path, damage: int) -> None:
     path.write_bytes(bad)
     with path.open("rb") as stream:
         assert frame_index.read_times(stream, 900) == (b"", len(bad))
+
+
+def test_damaged_times_of_a_manifest_line_are_not_used() -> None:
+    plain = StoredTimes(list(range(0, 900, 9)), list(range(START, START + 200, 2)), 0, 900).plain
+    text = stored_times.to_text(plain)
+    assert (stored_times.from_text(text), stored_times.to_text(b"")) == (plain, "")
+    for bad in (text[:-4], text[4:], "+" + text, "no base64", "\u2028", "AAAA"):
+        assert stored_times.from_text(bad) == b""
 
 
 def test_the_times_of_a_busy_file_take_less_than_a_percent(tmp_path: Path) -> None:
