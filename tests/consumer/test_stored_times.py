@@ -234,15 +234,102 @@ def day_of_lines(place: Path, *, late: int = 0, ahead: int = 0) -> int:
     return segment.bytes_stored
 
 
-def test_a_window_of_one_percent_of_a_day_by_event_reads_at_most_five(tmp_path: Path) -> None:
-    stored = day_of_lines(tmp_path)
+def busy_day(place: Path, codec: str, disorder: int) -> int:
+    """A sealed day of 120 MB of text, with lines up to `disorder` seconds older than those before; its stored bytes."""
+    noise = random.Random(7)
+    tails = [f" {noise.randbytes(60).hex()} line\n".encode() for _ in range(997)]
+    blocks, marks, at = list[bytes](), list[tuple[int, int]](), 0
+    for second in range(86_400):
+        stamps = (START + second - noise.randrange(disorder + 1) for _ in range(10))
+        block = b"".join(
+            b"%s%s" % (dt.datetime.fromtimestamp(stamp, dt.UTC).isoformat().encode(), tails[(second + stamp) % 997])
+            for stamp in stamps
+        )
+        marks.append((at, START + second))
+        blocks.append(block)
+        at += len(block)
+    span = (START * NANOSECONDS, (START + 86_399) * NANOSECONDS)
+    write_open(place, FILE, blocks, date=DAY, stored_ns=span, seconds=marks)
+    seal_all(place, codec=codec)
+    (segment,) = standing(place)
+    return segment.bytes_stored
+
+
+@pytest.mark.parametrize(("codec", "disorder"), [("zstd", 0), ("zstd", 45), ("none", 45)])
+def test_a_window_of_one_percent_of_a_day_by_event_reads_at_most_five(
+    tmp_path: Path, codec: str, disorder: int
+) -> None:
+    stored = busy_day(tmp_path, codec, disorder)
     since = (START + 40_000) * NANOSECONDS
-    found = search(
-        tmp_path / "archive", parse("line"), by=TimeOf.EVENT, since_ns=since, until_ns=since + 864 * NANOSECONDS
-    )
-    assert len(found.hits) == 864
-    assert 0 < found.search.totals.bytes_read <= 0.2 * stored  # nine frames, of which two are read
-    assert {hit.time_origin for hit in found.hits} == {TimeOrigin.LINE}
+    window = {"since_ns": since, "until_ns": since + 864 * NANOSECONDS, "by": TimeOf.EVENT}
+    found = search(tmp_path / "archive", parse("line"), counts_only=True, **window).search
+    assert found.totals.hits == 8_640 or disorder
+    assert 8_000 < found.totals.hits < 9_300
+    assert 0 < found.totals.bytes_read <= 0.05 * stored
+    assert set(found.totals.origins) == {TimeOrigin.LINE}
+
+
+async def in_one_run(place: Path, codec: str, blocks: list[bytes]) -> PartitionHarness:
+    """Blocks that come 100 s apart, in one segment: of zstd, their frames are copied."""
+    harness, log, at = harness_at(place, codec=codec), Log(b"".join(blocks)), 0
+    for number, block in enumerate(blocks):
+        moved_to(harness, 100 * number)
+        harness.send(log, at, at + len(block))
+        at += len(block)
+    await harness.drain(Until.SEALED)
+    return harness
+
+
+@pytest.mark.parametrize("codec", ["zstd", "none"])
+async def test_a_line_that_began_before_the_frame_is_one_line(tmp_path: Path, codec: str) -> None:
+    """A producer ships a last line without a newline after some silence, and its rest later."""
+    noise = random.Random(1)
+    blocks = [
+        (b"" if number == 0 else b" tail of %d\n" % (number - 1))
+        + b"".join(b"line %d %s\n" % (number, noise.randbytes(100).hex().encode()) for _ in range(1_500))
+        + b"head of %d" % number
+        for number in range(12)
+    ]
+    harness = await in_one_run(tmp_path, codec, blocks)
+    span = {"since_ns": (START + 700) * NANOSECONDS, "until_ns": (START + 800) * NANOSECONDS}
+    found = search(harness.archive, parse(""), **span)
+    assert [hit.line for hit in found.hits] == [*blocks[7].split(b"\n")[1:-1], b"head of 7 tail of 7"]
+    (segment,) = standing(tmp_path)
+    assert found.search.totals.bytes_read < 0.6 * segment.bytes_stored
+    told = fshipper("--since", f"{DAY}T00:11:40Z", "--until", f"{DAY}T00:13:20Z", "--by", "stored", "--from", "archive",
+                    "--archive", str(harness.archive), "--raw", verb=["tail"]).stdout  # fmt: skip
+    assert told == b"".join(hit.line + b"\n" for hit in found.hits)
+
+
+@pytest.mark.parametrize("codec", ["zstd", "gzip", "none"])
+async def test_search_and_tail_give_lines_without_a_time_the_same_one(tmp_path: Path, codec: str) -> None:
+    """Also where the line with the time was stored long before, and where a file begins with lines that have none."""
+
+    def at(second: int, text: str) -> bytes:
+        return f"{dt.datetime.fromtimestamp(START + second, dt.UTC):%Y-%m-%d %H:%M:%S} {text}\n".encode()
+
+    blocks = [
+        b"-- the log begins --\n", *(at(100 * number, f"line {number}") for number in range(1, 5)),
+        *(b"  of the trace of line 4\n" for _ in range(4)), at(900, "line 9"),
+    ]  # fmt: skip
+    harness = await in_one_run(tmp_path, codec, blocks)
+    for since, until in itertools.combinations(
+        ("00:00:00", "00:01:00", "00:06:00", "00:10:00", "00:14:00", "23:00:00"), 2
+    ):
+        where = (
+            "--since",
+            f"{DAY}T{since}Z",
+            "--until",
+            f"{DAY}T{until}Z",
+            "--archive",
+            str(harness.archive),
+            "--json",
+        )
+        hits = [json.loads(line) for line in fshipper("", *where, code=None).stdout.splitlines()]
+        told = fshipper(*where, "--from", "archive", verb=["tail"], code=None).stdout.splitlines()
+        assert [(each["line"], each["event_time"], each["time_from"]) for each in hits if each["type"] == "hit"] == [
+            (each["line"], each["event_time"], each["time_from"]) for each in map(json.loads, told)
+        ], (since, until)
 
 
 @pytest.mark.parametrize(("late", "ahead"), [(7 * 86_400, 0), (0, 7_200), (3_700, 0)])
