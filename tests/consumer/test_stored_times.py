@@ -127,10 +127,11 @@ async def test_four_commands_say_the_same(tmp_path: Path, state: str) -> None:
     assert fshipper("501", *where).stdout.startswith(f"*{DAY}T00:11:35Z {HOST} {FILE}: line 501".encode())
 
 
-def test_times_of_earlier_versions_are_estimates_no_finer_than_they_are_known(tmp_path: Path) -> None:
+@pytest.mark.parametrize("codec", ["zstd", "gzip", "none"])
+def test_times_of_earlier_versions_are_estimates_no_finer_than_they_are_known(tmp_path: Path, codec: str) -> None:
     span = ((START + 512) * NANOSECONDS, (START + 695) * NANOSECONDS)
     write_open(tmp_path, FILE, [b"line\n" * 100], date=DAY, stored_ns=span)
-    seal_all(tmp_path)
+    seal_all(tmp_path, codec=codec)
     archive = tmp_path / "archive"
     (archive / "_archive.json").write_text("{}")
     done = fshipper("line", "--limit", "1", "--archive", str(archive))
@@ -141,6 +142,11 @@ def test_times_of_earlier_versions_are_estimates_no_finer_than_they_are_known(tm
     assert hit["stored_between"] == [f"{DAY}T00:08:32Z", f"{DAY}T00:11:35Z"]
     told = fshipper("-t", "--from", "archive", "--by", "stored", "--archive", str(archive), verb=["tail"]).stdout
     assert {line[:15] for line in told.splitlines()} == {f"~{DAY}T00Z".encode()}
+    for verb in (["tail"], ["replay", "--speed", "max"]):
+        told = fshipper("--json", "--from", "archive", "--archive", str(archive), verb=verb).stdout
+        for each in map(json.loads, told.splitlines()):
+            assert (each["time"], each["time_from"]) == (f"{DAY}T00:08:32Z", "estimated")
+            assert each["stored_between"] == hit["stored_between"]
 
 
 def drawn_file(place: Path, drawn: random.Random, file: str, codec: str) -> list[tuple[int, int, bytes]]:
