@@ -13,7 +13,10 @@ FORKED = "forked"
 PROOF = "proof"
 """A field that is reserved for a signed proof of a later version, with any value. Readers of this version ignore it."""
 _NEWER = frozenset(
-    {"filtered", "edited", "labels", "zone", "late", "ahead", "crc32_stored", "replaces", "redactions", "removals"}
+    (
+        *("filtered", "edited", "labels", "zone", "late", "ahead", "times"),
+        *("crc32_stored", "replaces", "redactions", "removals"),
+    )
 )
 
 
@@ -92,6 +95,7 @@ class Segment:
     zone: str = ""  #: IANA name of the zone of lines without one; empty: UTC
     late: int = 0  #: seconds by which lines were stored after the times in them, where that is long; sampled
     ahead: int = 0  #: seconds by which they were stored before the times in them
+    times: str = ""  #: base64 of when its text was stored, of gzip and plain segments; zstd has that in the file
     crc32_stored: str = ""  #: of the file as stored on disk, 8 hex digits; empty: sealed by an older version
     replaces: tuple[str, ...] = ()  #: paths of the segments that were merged into it: their lines count no more
     redactions: tuple[Redaction, ...] = ()  #: what is black in it
@@ -106,7 +110,7 @@ class Segment:
 
 _NAMES = tuple(one.name for one in fields(Segment))
 _TEXTS = attrgetter(
-    *("collector", "host", "file", "path", "codec", "first_time", "last_time", "crc32", "crc32_stored", "zone")
+    *("collector", "host", "file", "path", "codec", "first_time", "last_time", "crc32", "crc32_stored", "zone", "times")
 )
 _NUMBERS = attrgetter(
     *("partition", "lines", "bytes_raw", "bytes_stored", "first_seq", "last_seq", "duplicates", "joins"),

@@ -65,19 +65,18 @@ class EventTimes:
     the message. Before the first line with a time, and in a file without times, a line has the time of storing.
     """
 
-    def __init__(self, day: dt.date, zone: str) -> None:
+    def __init__(self, day: dt.date, zone: str, sample: bytes) -> None:
         self._day = day  #: on which it was stored (UTC)
         self._zone = zone
         self._clock: LineClock | None = None
-        self._sample = b""
+        self._sample = sample  # of its text: the form of its times is detected from it
         self._passed = deque[tuple[bytes, int, int]](maxlen=UNREAD_CHUNKS)  # while there is no clock
         self._last: int | None = None  # the time of the last line before `_at` that has one
         self._at = 0
 
-    def begin(self, text: bytes, start: int, end: int) -> None:
-        """The lines between `start` and `end` come next."""
+    def begin(self, start: int) -> None:
+        """The lines from `start` of a text on come next."""
         self._at = start
-        self._sample = self._sample or text[start : min(end, start + SAMPLE_BYTES)]
 
     def end(self, text: bytes, start: int, end: int) -> None:
         """All lines between `start` and `end` have passed."""

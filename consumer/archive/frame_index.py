@@ -27,6 +27,7 @@ from consumer.archive import stored_times
 from consumer.archive.stored_times import StoredTimes
 from shipper.bytes_ops import crc32
 from shipper.layout import NANOSECONDS
+from shipper.manifest import Segment, nanoseconds
 
 FRAME_BYTES = 1024 * 1024
 """Text of a frame that is packed here, about: it ends with the last newline before. A shorter segment has no index."""
@@ -197,15 +198,20 @@ def read(stream: BinaryIO, end: int | None = None) -> FrameIndex | None:
     )
 
 
-def times_in(stream: BinaryIO, codec: str, first_ns: int, last_ns: int, raw: int) -> StoredTimes:
-    """When the text of a segment of `raw` bytes was stored, between two moments. Raises OSError."""
-    if codec == "zstd":
-        index = read(stream)
-        if index is not None and index.raw == raw:
-            return index.stored_times(first_ns, last_ns)
-        marks, _ = read_times(stream, raw)
-        return StoredTimes.of(marks, first_ns=first_ns, last_ns=last_ns, raw=raw)
-    return StoredTimes.estimated(first_ns, last_ns, raw)
+def times_in(stream: BinaryIO, segment: Segment) -> StoredTimes:
+    """When the text of a segment was stored; `stream` is its file. Raises OSError."""
+    if segment.codec != "zstd":
+        return times_listed(segment, stored_times.from_text(segment.times))
+    index = read(stream)
+    if index is not None and index.raw == segment.bytes_raw:
+        return index.stored_times(nanoseconds(segment.first_time), nanoseconds(segment.last_time))
+    return times_listed(segment, read_times(stream, segment.bytes_raw)[0])
+
+
+def times_listed(segment: Segment, marks: bytes) -> StoredTimes:
+    """When the text of a segment was stored that has these marks, between the two moments of its manifest line."""
+    first_ns, last_ns = nanoseconds(segment.first_time), nanoseconds(segment.last_time)
+    return StoredTimes.of(marks, first_ns=first_ns, last_ns=last_ns, raw=segment.bytes_raw)
 
 
 def _decoded(sizes: Sequence[tuple[int, int]], marks: bytes, begin: int) -> FrameIndex | None:

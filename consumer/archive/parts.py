@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from consumer.archive import manifest_listing
+from consumer.archive import manifest_listing, stored_times
 from consumer.archive.directory import IDENTITY, manifests_of_day
 from consumer.archive.event_times import lag_of
 from consumer.archive.expected_file import ExpectedFile
@@ -42,7 +42,7 @@ class Part:
     first_sequence: int
     last_sequence: int
     spans: tuple[SourceSpan, ...]
-    marks: bytes = b""  #: when its text was stored, of an open file; a segment has them itself
+    marks: bytes = b""  #: when its text was stored; a zstd segment has them itself
     zone: str = ""  #: IANA name of the zone of its host; empty: UTC
     late: int = 0  #: seconds by which its lines were stored after the times in them, where that is long
     ahead: int = 0  #: seconds by which they were stored before
@@ -193,6 +193,7 @@ def _of_segment(segment: Segment) -> Part:
         first_sequence=segment.first_seq,
         last_sequence=segment.last_seq,
         spans=segment.spans,
+        marks=stored_times.from_text(segment.times),
         zone=segment.zone,
         late=segment.late,
         ahead=segment.ahead,

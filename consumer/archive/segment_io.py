@@ -82,6 +82,10 @@ class CountingReader:
         self.octets = 0
         self.crc = 0
 
+    def allow(self, more: int) -> None:
+        """So many bytes more may be read."""
+        self._limit += more
+
     def read(self, size: int) -> bytes:
         """The next bytes."""
         chunk = self._stream.read(min(size, self._limit - self.octets))

@@ -6,18 +6,20 @@ that, the manifests name the segment that holds the text now.
 
 import errno
 import glob
+import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
 from consumer.archive import frame_index, manifests
-from consumer.archive.frame_index import FrameIndex
+from consumer.archive.event_times import SAMPLE_BYTES
+from consumer.archive.frame_index import FRAME_BYTES, FrameIndex
 from consumer.archive.manifests import listed_segments
 from consumer.archive.parts import Part
-from consumer.archive.segment_io import CountingReader, texts
+from consumer.archive.segment_io import CHUNK_BYTES, CountingReader, texts
 from consumer.archive.stored_times import StoredTimes
 from shipper import layout
 from shipper.manifest import Segment, nanoseconds
@@ -39,6 +41,7 @@ class SegmentReader:
     times: StoredTimes  #: when the text of the part was stored
     stored: CountingReader  #: counts the bytes that were read
     chunks: Iterator[bytes]
+    sample: bytes = b""  #: the beginning of the text that is read
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class _Location:
 
 @contextmanager
 def open_part(archive: Path, part: Part, since_ns: int, until_ns: int | None) -> Iterator[SegmentReader]:
-    """Read a part; with marks only the frames that may hold text of that time.
+    """Read whole lines of a part: those that may have been stored in that time, and some before them.
 
     Raises:
         RemovedError: retention removed it.
@@ -60,7 +63,7 @@ def open_part(archive: Path, part: Part, since_ns: int, until_ns: int | None) ->
     """
     location, stream = _opened(archive, part)
     with stream:
-        yield _reader(stream, part, location, since_ns, until_ns)
+        yield _from_line(_reader(stream, part, location, since_ns, until_ns))
 
 
 def _reader(stream: BinaryIO, part: Part, location: _Location, since_ns: int, until_ns: int | None) -> SegmentReader:
@@ -68,13 +71,16 @@ def _reader(stream: BinaryIO, part: Part, location: _Location, since_ns: int, un
     codec = layout.codec_of(location.path) if is_sealed else part.codec
     index = frame_index.read(stream) if is_sealed and codec == "zstd" else None
     times = _times(stream, part, location, index) if is_sealed and codec == "zstd" else _of_part(part)
+    if index is None and codec == "none":
+        return _plain_reader(stream, location, times, times.within(since_ns, until_ns))
     if index is None:
         stored = CountingReader(stream, sys.maxsize if is_sealed else part.stored)
-        chunks = _cut(texts(stored, codec), location.start, location.end)
+        chunks = _cut(texts(stored, codec), location.start, location.end, location.end)
         return SegmentReader(location.path, 0, times, stored, chunks)
     wanted = range(len(index.frames))
     if index.has_times:
         wanted = index.within(index.stored_times(part.first_ns, part.last_ns), since_ns, until_ns)
+        wanted = range(max(0, wanted.start - 1), wanted.stop)  # a line, or its record, may begin in the frame before
     frames, before = index.frames, index.frames[: wanted.start]
     raw, at = sum(frame.raw for frame in before), sum(frame.stored for frame in before)
     length = sum(frame.stored for frame in frames[wanted.start : wanted.stop])
@@ -82,8 +88,53 @@ def _reader(stream: BinaryIO, part: Part, location: _Location, since_ns: int, un
     stream.seek(at)
     stored = CountingReader(stream, length)
     start, end = max(raw, location.start), min(raw_end, location.end)
-    chunks = _cut(texts(stored, codec), start - raw, max(start, end) - raw)
+    following = (frame.stored for frame in frames[wanted.stop :]) if wanted else ()
+    chunks = _cut(
+        _to_line_end(stored, codec, following), start - raw, max(start, end) - raw, max(start, location.end) - raw
+    )
     return SegmentReader(location.path, start - location.start, times, stored, chunks)
+
+
+def _plain_reader(stream: BinaryIO, location: _Location, times: StoredTimes, wanted: tuple[int, int]) -> SegmentReader:
+    """The bytes of the text that are wanted, and about as much before them as of frames."""
+    start, end = max(0, wanted[0] - FRAME_BYTES), wanted[1]
+    length, rest = (end - start, times.raw - end) if wanted[0] < end else (0, 0)
+    stream.seek(location.start + start)
+    stored = CountingReader(stream, length)
+    following = itertools.repeat(CHUNK_BYTES, -(-rest // CHUNK_BYTES))
+    chunks = _cut(_to_line_end(stored, "none", following), 0, length, length + rest)
+    return SegmentReader(location.path, start, times, stored, chunks)
+
+
+def _to_line_end(stored: CountingReader, codec: str, following: Iterable[int]) -> Iterator[bytes]:
+    """The text of the bytes to which `stored` is limited, and of as many of the `following` as end its last line."""
+    text = b"\n"
+    for text in texts(stored, codec):
+        yield text
+    for more in following:
+        if text.endswith(b"\n"):
+            return
+        stored.allow(more)
+        for text in texts(stored, codec):
+            end = text.find(b"\n") + 1
+            yield text[: end or len(text)]
+            if end:
+                return
+
+
+def _from_line(reader: SegmentReader) -> SegmentReader:
+    """Without the end of a line that began before the text that is read, and with a sample of it."""
+    start, is_within_line = reader.text_start, reader.text_start > 0
+    for chunk in reader.chunks:
+        cut = chunk.find(b"\n") + 1 if is_within_line else 0
+        is_within_line = is_within_line and not cut
+        if is_within_line or cut == len(chunk):
+            start += len(chunk)
+            continue
+        chunks = itertools.chain([chunk[cut:] if cut else chunk], reader.chunks)
+        sample = chunk[cut : cut + SAMPLE_BYTES]
+        return replace(reader, text_start=start + cut, chunks=chunks, sample=sample)
+    return replace(reader, text_start=start)
 
 
 def _times(stream: BinaryIO, part: Part, location: _Location, index: FrameIndex | None) -> StoredTimes:
@@ -102,15 +153,15 @@ def _of_part(part: Part) -> StoredTimes:
     return StoredTimes.of(part.marks, first_ns=part.first_ns, last_ns=part.last_ns, raw=part.raw)
 
 
-def _cut(chunks: Iterator[bytes], start: int, end: int) -> Iterator[bytes]:
-    """Bytes `start` to `end` of a text that comes in chunks."""
+def _cut(chunks: Iterator[bytes], start: int, end: int, most: int) -> Iterator[bytes]:
+    """Bytes `start` to `end` of a text that comes in chunks, and what comes after them, up to `most`."""
     at = 0
     for chunk in chunks:
         if at + len(chunk) > start:
-            first, last = max(0, start - at), end - at
+            first, last = max(0, start - at), most - at
             yield chunk if first == 0 and last >= len(chunk) else chunk[first:last]
         at += len(chunk)
-        if at >= end:
+        if at >= most:
             return
     if at < end:
         raise OSError(errno.EIO, f"it ends after {at} of {end} bytes of text")

@@ -9,6 +9,7 @@ the next mark. A negative second is an estimate: the text was stored in that sec
 A mark takes about one byte so, because planes of zeros cost nothing.
 """
 
+import base64
 import itertools
 import struct
 import sys
@@ -74,6 +75,19 @@ def unpack(encoded: bytes) -> bytes:
     for plane in range(PLANES):
         plain[plane::PLANES] = planes[plane * count : (plane + 1) * count]
     return bytes(plain)
+
+
+def to_text(plain: bytes) -> str:
+    """The bytes of some marks as a manifest line has them: encoded, in base64."""
+    return base64.b64encode(pack(plain)).decode() if plain else ""
+
+
+def from_text(text: str) -> bytes:
+    """What was given to `to_text`; nothing if it was damaged."""
+    try:
+        return unpack(base64.b64decode(text, validate=True)) if text else b""
+    except ValueError:
+        return b""
 
 
 @dataclass(frozen=True, slots=True)

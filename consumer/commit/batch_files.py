@@ -38,8 +38,8 @@ class FileDraft:
         self._loose = bytearray()  # text that is in no frame yet
         self.duplicates = committed.duplicates  #: blocks that were dropped, because the file has their bytes
         self._length, self._joins = committed.length, committed.joins
-        self._first = (committed.first_seq, committed.first_ns)
-        self._last = (committed.last_seq, committed.last_ns)
+        self._first_seq, self._first_ns = committed.first_seq, committed.first_ns
+        self._last_seq, self._last_ns = committed.last_seq, committed.last_ns
         self._last_source, self._ends_open = committed.last_source, committed.ends_open
         self._filtered, self._edited, self._labels = committed.filtered, committed.edited, committed.labels
         self.raw = committed.raw  #: bytes of text so far
@@ -58,11 +58,10 @@ class FileDraft:
             self._note_time(delivery.time_ns)
             self._put(data, frame, crc)
             self._last_source, self._ends_open = source, not data.endswith(b"\n")
-        at = (delivery.sequence, delivery.time_ns)
-        if at > self._last:
-            self._last = at
-        elif at < self._first:  # read again, for a hole that was given up
-            self._first = at
+        self._first_seq = min(self._first_seq, delivery.sequence)  # read again, for a hole that was given up
+        self._last_seq = max(self._last_seq, delivery.sequence)
+        self._first_ns = min(self._first_ns, delivery.time_ns)  # the server's clock may be set back
+        self._last_ns = max(self._last_ns, delivery.time_ns)
 
     def _note_time(self, time_ns: int) -> None:
         """The text that is appended next was stored at `time_ns`: a mark, if the second is another one."""
@@ -133,10 +132,10 @@ class FileDraft:
             sealing=self.committed.sealing,
             opened=self.committed.opened,
             length=self._length,
-            first_seq=self._first[0],
-            first_ns=self._first[1],
-            last_seq=self._last[0],
-            last_ns=self._last[1],
+            first_seq=self._first_seq,
+            first_ns=self._first_ns,
+            last_seq=self._last_seq,
+            last_ns=self._last_ns,
             duplicates=self.duplicates,
             joins=self._joins,
             last_source=self._last_source,

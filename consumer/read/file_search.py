@@ -145,7 +145,7 @@ class FileSearch:
         self._last: deque[Hit] | None = deque(maxlen=most) if keeps_last else None
         self._holds = bool(most) and request.newest_first
         """Which hits are the first is known at the end of the file."""
-        self._event = EventTimes(part.day, part.zone) if request.needs_event else None
+        self._event: EventTimes | None = None
         self._first_times: list[int] = []  # of the first hits by event, negative: a heap, the latest of them on top
         self._zone = zones.load(request.zone) or dt.UTC
         self._wanted = (0, part.raw)  # the text that may have been stored in the time that is wanted
@@ -159,9 +159,11 @@ class FileSearch:
         span = request.stored_span(self._part)
         with open_part(request.archive, self._part, *span) as reader:
             self._found.path, self._wanted = reader.path, reader.times.within(*span)
+            if request.needs_event:
+                self._event = EventTimes(self._part.day, self._part.zone, reader.sample)
             for text, start, end, at in _lines(reader):
                 if self._event is not None:
-                    self._event.begin(text, start, end)
+                    self._event.begin(start)
                 is_over = self._scan_lines(reader, text, start, end, at)
                 if self._event is not None:
                     self._event.end(text, start, end)

@@ -23,7 +23,7 @@ from consumer.archive import parts as file_index
 from consumer.archive.event_times import EventTimes, TimeOrigin
 from consumer.archive.parts import Part
 from consumer.archive.segment_io import BROKEN, CHUNK_BYTES
-from consumer.archive.segment_reader import RemovedError, open_part
+from consumer.archive.segment_reader import RemovedError, SegmentReader, open_part
 from consumer.archive.selection import Globs, Wanted
 from consumer.read.dedup import ArchivedSpans, Deduplicator, archived_spans
 from consumer.read.query import Piece
@@ -93,30 +93,31 @@ def _archived_pieces(
 
 def _requested_pieces(archive: Path, part: Part, wanted: Wanted, trouble: Callable[[str], None]) -> Iterator[Piece]:
     """The pieces of the requested time."""
-    pieces = _pieces(archive, part, wanted)
     try:
-        yield from pieces if wanted.allowance is None else _by_event(pieces, part, wanted)
+        with open_part(archive, part, *wanted.stored_span(part.late, part.ahead)) as reader:
+            pieces = _pieces(reader, part, wanted)
+            if wanted.allowance is None:
+                yield from (piece for piece, is_requested in pieces if is_requested)
+            else:
+                yield from _by_event(pieces, EventTimes(part.day, part.zone, reader.sample), wanted)
     except RemovedError:
         return
     except (OSError, *BROKEN) as error:
         trouble(f"{part.path}: {getattr(error, 'strerror', None) or error}")
 
 
-def _pieces(archive: Path, part: Part, wanted: Wanted) -> Iterator[Piece]:
-    """Those that were stored in the requested time; the archive knows seconds."""
+def _pieces(reader: SegmentReader, part: Part, wanted: Wanted) -> Iterator[tuple[Piece, bool]]:
+    """All that is read, and whether it was stored in the requested time, about; the archive knows seconds."""
     since_ns, until_ns = wanted.stored_span(part.late, part.ahead)
-    with open_part(archive, part, since_ns, until_ns) as reader:
-        start, times = reader.text_start, reader.times
-        for cut in _cut(reader.chunks, min(CHUNK_BYTES, max(LEAST_PIECE_BYTES, part.raw // PIECES))):
-            for at, text in _at_marks(cut, start, times.offsets):
-                stored_ns, known = times.at(at), times.bounds(at)
-                origin = TimeOrigin.STORED if known[0] == known[1] else TimeOrigin.ESTIMATED
-                end_ns = stored_ns if origin is TimeOrigin.STORED else times.at(at + len(text))
-                if since_ns <= end_ns and (until_ns is None or stored_ns < until_ns):
-                    yield Piece(
-                        stored_ns, part.host, part.file, *part.source_at(at), text, known, origin, part.zone
-                    )  # fmt: skip
-            start += len(cut)
+    start, times = reader.text_start, reader.times
+    for cut in _cut(reader.chunks, min(CHUNK_BYTES, max(LEAST_PIECE_BYTES, part.raw // PIECES))):
+        for at, text in _at_marks(cut, start, times.offsets):
+            stored_ns, known = times.at(at), times.bounds(at)
+            origin = TimeOrigin.STORED if known[0] == known[1] else TimeOrigin.ESTIMATED
+            end_ns = stored_ns if origin is TimeOrigin.STORED else times.at(at + len(text))
+            piece = Piece(stored_ns, part.host, part.file, *part.source_at(at), text, known, origin, part.zone)
+            yield piece, since_ns <= end_ns and (until_ns is None or stored_ns < until_ns)
+        start += len(cut)
 
 
 def _at_marks(text: bytes, start: int, marks: Sequence[int]) -> Iterator[tuple[int, bytes]]:
@@ -133,12 +134,15 @@ def _at_marks(text: bytes, start: int, marks: Sequence[int]) -> Iterator[tuple[i
         yield start + position, text[position:] if position else text
 
 
-def _by_event(pieces: Iterator[Piece], part: Part, wanted: Wanted) -> Iterator[Piece]:
+def _by_event(pieces: Iterator[tuple[Piece, bool]], times: EventTimes, wanted: Wanted) -> Iterator[Piece]:
     """The lines whose own time is requested, in the order of the file; neighbours of one time together."""
-    times, (since_ns, until_ns) = EventTimes(part.day, part.zone), (wanted.since_ns, wanted.until_ns)
-    for piece in pieces:
+    since_ns, until_ns = wanted.since_ns, wanted.until_ns
+    for piece, is_requested in pieces:
         text, start, begin, last = piece.text, 0, 0, (0, TimeOrigin.LINE)
-        times.begin(text, 0, len(text))
+        times.begin(0)
+        if not is_requested:  # lines without a time may be of one before them
+            times.end(text, 0, len(text))
+            continue
         while begin < len(text):
             stop = text.find(b"\n", begin) + 1 or len(text)
             own = times.time_of(text, begin, stop) or (piece.time_ns, piece.time_from)

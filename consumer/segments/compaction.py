@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
-from consumer.archive import frame_index
+from consumer.archive import frame_index, stored_times
 from consumer.archive.frame_index import Frame, FrameIndex
 from consumer.archive.manifests import Listing
 from consumer.archive.segment_io import (
@@ -35,7 +35,7 @@ from consumer.archive.segment_io import (
 )
 from consumer.archive.stored_times import StoredTimes
 from consumer.segments.rewrite_segment import rewriting
-from consumer.segments.sealer import Sealer, new_segment_file, now, number_of, split_name, unfinished_target
+from consumer.segments.sealer import Sealer, new_segment_file, now, number_of, split_name, times_for, unfinished_target
 from shipper import events, layout, manifest
 from shipper.durable_files import sync_directory
 from shipper.layout import FileKey, date_of
@@ -106,11 +106,17 @@ def joined(
         labels=next((part.labels for part in reversed(run) if part.labels), {}),
         late=max(part.late for part in run),
         ahead=max(part.ahead for part in run),
+        times=times_for(run[-1].codec, _times_listed(run)),
         zone=next((part.zone for part in reversed(run) if part.zone), ""),
         replaces=tuple(part.path for part in run),
         redactions=tuple(redaction for part in run for redaction in part.redactions),
         removals=tuple(removal for part in run for removal in part.removals),
     )
+
+
+def _times_listed(run: Iterable[Segment]) -> StoredTimes:
+    """When the text of gzip and plain segments was stored."""
+    return stored_times.joined(frame_index.times_listed(part, stored_times.from_text(part.times)) for part in run)
 
 
 def _spans(run: Iterable[Segment]) -> tuple[SourceSpan, ...]:
@@ -336,7 +342,7 @@ def _index_of(archive: Path, part: Segment) -> FrameIndex | None:
         if len(found) == 1:
             found = [(found[0][0], part.bytes_raw)]
         if found and all(raw for _, raw in found) and sum(raw for _, raw in found) == part.bytes_raw:
-            stored = _stored_times(part, times)
+            stored = frame_index.times_listed(part, times)
             begins = itertools.accumulate((raw for _, raw in found), initial=0)
             lines = part.lines if len(found) == 1 else frame_index.UNKNOWN_LINES
             frames = (Frame(*sizes, stored.at(at), lines) for sizes, at in zip(found, begins, strict=False))
@@ -347,11 +353,6 @@ def _index_of(archive: Path, part: Segment) -> FrameIndex | None:
 def _times_of(part: Segment, index: FrameIndex) -> StoredTimes:
     first_ns, last_ns = manifest.nanoseconds(part.first_time), manifest.nanoseconds(part.last_time)
     return index.stored_times(first_ns, last_ns)
-
-
-def _stored_times(part: Segment, marks: bytes) -> StoredTimes:
-    first_ns, last_ns = manifest.nanoseconds(part.first_time), manifest.nanoseconds(part.last_time)
-    return StoredTimes.of(marks, first_ns=first_ns, last_ns=last_ns, raw=part.bytes_raw)
 
 
 def _is_in_place(segment: Segment) -> bool:

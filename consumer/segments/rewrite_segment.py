@@ -25,7 +25,7 @@ from consumer.archive.directory import LOCKS, is_written, manifests_of_day, try_
 from consumer.archive.manifests import listed_segments
 from consumer.archive.segment_io import BROKEN, CountingWriter, pack, texts
 from consumer.archive.stored_times import StoredTimes, joined
-from consumer.segments.sealer import Sealer, new_segment_file, now, number_of, sweep
+from consumer.segments.sealer import Sealer, new_segment_file, now, number_of, sweep, times_for
 from shipper import layout, manifest
 from shipper.bytes_ops import crc32
 from shipper.durable_files import Lock, make_directory, sync_directory
@@ -126,6 +126,7 @@ def replace_segment_text(
             crc32=f"{counted.crc:08x}",
             crc32_stored=f"{packed.crc:08x}",
             sealed_at=now(),
+            times=times_for(old.codec, times),
             replaces=(old.path,),
             **changes,
         )
@@ -140,7 +141,7 @@ def _times_of(archive: Path, old: Segment, raw: int, kept: Sequence[KeptRange]) 
     first_ns, last_ns = manifest.nanoseconds(old.first_time), manifest.nanoseconds(old.last_time)
     times = StoredTimes.estimated(first_ns, last_ns, old.bytes_raw)
     with contextlib.suppress(OSError), (archive / old.path).open("rb") as stream:
-        times = frame_index.times_in(stream, old.codec, first_ns, last_ns, old.bytes_raw)
+        times = frame_index.times_in(stream, old)
     if not kept:
         return times if old.bytes_raw == raw else StoredTimes.estimated(first_ns, last_ns, raw)
     ends = [*(each.at for each in kept[1:]), raw]  # a newline that was added belongs to the line before it

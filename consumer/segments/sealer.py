@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from consumer.archive import frame_index, manifests
+from consumer.archive import frame_index, manifests, stored_times
 from consumer.archive.event_times import Lag, lag_of
 from consumer.archive.frame_index import FrameIndex
 from consumer.archive.journal import REASON_CHANGED, Journal
@@ -58,6 +58,11 @@ def split_name(name: str) -> tuple[str, int] | None:
     """The file and the number of a segment, by its name; None: it is no segment's."""
     found = _SEGMENT.fullmatch(name)
     return (found["file"], int(found["number"])) if found else None
+
+
+def times_for(codec: str, times: StoredTimes) -> str:
+    """When the text of a segment was stored, as its manifest line has it; a zstd segment has that in its file."""
+    return "" if codec == "zstd" else stored_times.to_text(times.marks)
 
 
 def number_of(segment: Segment) -> int:
@@ -250,6 +255,7 @@ class Sealer:
                 zone=sealing.zone,
                 late=lag.late,
                 ahead=lag.ahead,
+                times=times_for(layout.codec_of(sealing.sealing), times),
                 crc32_stored=f"{stored.crc:08x}",
             )
             if is_new or not manifests.is_listed(self._archive, segment.path):

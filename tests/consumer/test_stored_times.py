@@ -1,6 +1,7 @@
 """The time at which a line was stored is kept to the second: while its file is open, sealed, merged, redacted."""
 
 import datetime as dt
+import itertools
 import json
 import random
 from collections import Counter
@@ -12,7 +13,7 @@ from collecting import FILE, HOST, Log, PartitionHarness
 from keeping import Past, seal_all, standing, tend, write_open
 from searching import fshipper, lines_of, search
 
-from consumer.archive import frame_index
+from consumer.archive import frame_index, stored_times
 from consumer.archive.event_times import TimeOf, TimeOrigin
 from consumer.archive.journal import MARKS_BYTES
 from consumer.archive.stored_times import PLANES, StoredTimes, joined
@@ -52,9 +53,9 @@ def moved_to(harness: PartitionHarness, second: float) -> None:
     harness.clock.turn(START + second + 0.01 - harness.clock())
 
 
-async def burst(place: Path, state: str, *, timed: bool) -> Written:
+async def burst(place: Path, state: str, *, timed: bool, codec: str = "zstd") -> Written:
     """The burst, a block for each second or line, with what happened since, which is `state`."""
-    harness, seconds = harness_at(place), [second for second, count in BURST for _ in range(count)]
+    harness, seconds = harness_at(place, codec=codec), [second for second, count in BURST for _ in range(count)]
     lines = [
         f"{dt.datetime.fromtimestamp(START + second, dt.UTC):%Y-%m-%dT%H:%M:%SZ} line {number}".encode()
         if timed
@@ -86,9 +87,13 @@ STATES = ("open", "restarted", "sealed", "sealed after a restart", "merged", "re
 
 @pytest.mark.parametrize("by", list(TimeOf))
 @pytest.mark.parametrize("timed", [True, False], ids=["timed", "plain"])
-@pytest.mark.parametrize("state", STATES)
-async def test_a_burst_has_its_true_numbers(tmp_path: Path, state: str, timed: bool, by: TimeOf) -> None:
-    written = await burst(tmp_path, state, timed=timed)
+@pytest.mark.parametrize(
+    ("state", "codec"),
+    [*((state, "zstd") for state in STATES), *itertools.product(STATES[2:], ("gzip", "none"))],
+)
+async def test_a_burst_has_its_true_numbers(tmp_path: Path, state: str, codec: str, timed: bool, by: TimeOf) -> None:
+    written = await burst(tmp_path, state, timed=timed, codec=codec)
+    assert {segment.codec for segment in standing(tmp_path)} <= {codec}
     every = search(written.archive, parse(""), by=by, bucket_ns=NANOSECONDS)
     buckets = Counter[int]()
     for found in every.search.totals.by_part.values():
@@ -122,10 +127,11 @@ async def test_four_commands_say_the_same(tmp_path: Path, state: str) -> None:
     assert fshipper("501", *where).stdout.startswith(f"*{DAY}T00:11:35Z {HOST} {FILE}: line 501".encode())
 
 
-def test_times_of_earlier_versions_are_estimates_no_finer_than_they_are_known(tmp_path: Path) -> None:
+@pytest.mark.parametrize("codec", ["zstd", "gzip", "none"])
+def test_times_of_earlier_versions_are_estimates_no_finer_than_they_are_known(tmp_path: Path, codec: str) -> None:
     span = ((START + 512) * NANOSECONDS, (START + 695) * NANOSECONDS)
     write_open(tmp_path, FILE, [b"line\n" * 100], date=DAY, stored_ns=span)
-    seal_all(tmp_path)
+    seal_all(tmp_path, codec=codec)
     archive = tmp_path / "archive"
     (archive / "_archive.json").write_text("{}")
     done = fshipper("line", "--limit", "1", "--archive", str(archive))
@@ -136,30 +142,37 @@ def test_times_of_earlier_versions_are_estimates_no_finer_than_they_are_known(tm
     assert hit["stored_between"] == [f"{DAY}T00:08:32Z", f"{DAY}T00:11:35Z"]
     told = fshipper("-t", "--from", "archive", "--by", "stored", "--archive", str(archive), verb=["tail"]).stdout
     assert {line[:15] for line in told.splitlines()} == {f"~{DAY}T00Z".encode()}
+    for verb in (["tail"], ["replay", "--speed", "max"]):
+        told = fshipper("--json", "--from", "archive", "--archive", str(archive), verb=verb).stdout
+        for each in map(json.loads, told.splitlines()):
+            assert (each["time"], each["time_from"]) == (f"{DAY}T00:08:32Z", "estimated")
+            assert each["stored_between"] == hit["stored_between"]
 
 
-def drawn_file(place: Path, drawn: random.Random, file: str) -> list[tuple[int, int, bytes]]:
+def drawn_file(place: Path, drawn: random.Random, file: str, codec: str) -> list[tuple[int, int, bytes]]:
     """A file of random blocks in random seconds, open, sealed or merged; second, offset and content of its lines."""
+    steps_back = drawn.choice((0, 0, 1, 40))  # of the server's clock, in seconds
     lines, start, second = list[tuple[int, int, bytes]](), 0, drawn.randrange(0, 80_000)
     parts = drawn.choice((1, 1, 2, 3))
     for part in range(parts):
         blocks, marks, size = list[bytes](), list[tuple[int, int]](), 0
         for _ in range(drawn.randrange(1, 30)):
-            second += drawn.choice((0, 0, 1, 2, 60, drawn.randrange(900)))
+            second = max(0, second + drawn.choice((0, 0, 1, 2, 60, drawn.randrange(900), -steps_back)))
             block = b"".join(b"line %d%s\n" % (drawn.randrange(10), b"+" * drawn.randrange(9)) for _ in range(9))
             if not marks or marks[-1][1] != START + second:
                 marks.append((size, START + second))
             lines += [(second, start + size + at, line) for at, line in lines_of(block)]
             blocks.append(block)
             size += len(block)
-        span = (marks[0][1] * NANOSECONDS, marks[-1][1] * NANOSECONDS + drawn.randrange(NANOSECONDS))
+        stored = sorted(second for _, second in marks)
+        span = (stored[0] * NANOSECONDS, stored[-1] * NANOSECONDS + drawn.randrange(NANOSECONDS))
         write_open(
             place, file, blocks, date=DAY, start=start, sequence=100 * part + 7, stored_ns=span, seconds=marks,
             source=f"{drawn.randrange(1 << 60):016x}",
         )  # fmt: skip
         start += size
         if part < parts - 1 or drawn.random() < 0.7:
-            seal_all(place)
+            seal_all(place, codec=codec)
     return lines
 
 
@@ -168,9 +181,12 @@ def check_drawn(place: Path, seed: int) -> None:
     place.mkdir()
     harness = harness_at(place)
     (place / "journal.sqlite").symlink_to(harness.journal_path)
-    files = {f"/{number}.log": drawn_file(place, drawn, f"/{number}.log") for number in range(drawn.randrange(1, 3))}
+    codec = drawn.choice(("zstd", "zstd", "gzip", "none"))
+    files = {
+        f"/{number}.log": drawn_file(place, drawn, f"/{number}.log", codec) for number in range(drawn.randrange(1, 3))
+    }
     if drawn.random() < 0.5:
-        seal_all(place)
+        seal_all(place, codec=codec)
         tend(place, Past())
     for _ in range(4):
         since, word = drawn.randrange(0, 86_400), b"line %d" % drawn.randrange(10)
@@ -191,7 +207,7 @@ def check_drawn(place: Path, seed: int) -> None:
                 buckets.update(each.buckets)
             assert {start // NANOSECONDS: count for start, count in buckets.items()} == expected, seed
             times = [hit.time_ns for hit in found.hits]
-            assert times == sorted(times)
+            assert times == sorted(times) or found.search.totals.is_approximate
 
 
 @pytest.mark.parametrize("first", [0])
@@ -226,15 +242,102 @@ def day_of_lines(place: Path, *, late: int = 0, ahead: int = 0) -> int:
     return segment.bytes_stored
 
 
-def test_a_window_of_one_percent_of_a_day_by_event_reads_at_most_five(tmp_path: Path) -> None:
-    stored = day_of_lines(tmp_path)
+def busy_day(place: Path, codec: str, disorder: int) -> int:
+    """A sealed day of 120 MB of text, with lines up to `disorder` seconds older than those before; its stored bytes."""
+    noise = random.Random(7)
+    tails = [f" {noise.randbytes(60).hex()} line\n".encode() for _ in range(997)]
+    blocks, marks, at = list[bytes](), list[tuple[int, int]](), 0
+    for second in range(86_400):
+        stamps = (START + second - noise.randrange(disorder + 1) for _ in range(10))
+        block = b"".join(
+            b"%s%s" % (dt.datetime.fromtimestamp(stamp, dt.UTC).isoformat().encode(), tails[(second + stamp) % 997])
+            for stamp in stamps
+        )
+        marks.append((at, START + second))
+        blocks.append(block)
+        at += len(block)
+    span = (START * NANOSECONDS, (START + 86_399) * NANOSECONDS)
+    write_open(place, FILE, blocks, date=DAY, stored_ns=span, seconds=marks)
+    seal_all(place, codec=codec)
+    (segment,) = standing(place)
+    return segment.bytes_stored
+
+
+@pytest.mark.parametrize(("codec", "disorder"), [("zstd", 0), ("zstd", 45), ("none", 45)])
+def test_a_window_of_one_percent_of_a_day_by_event_reads_at_most_five(
+    tmp_path: Path, codec: str, disorder: int
+) -> None:
+    stored = busy_day(tmp_path, codec, disorder)
     since = (START + 40_000) * NANOSECONDS
-    found = search(
-        tmp_path / "archive", parse("line"), by=TimeOf.EVENT, since_ns=since, until_ns=since + 864 * NANOSECONDS
-    )
-    assert len(found.hits) == 864
-    assert 0 < found.search.totals.bytes_read <= 0.2 * stored  # nine frames, of which two are read
-    assert {hit.time_origin for hit in found.hits} == {TimeOrigin.LINE}
+    window = {"since_ns": since, "until_ns": since + 864 * NANOSECONDS, "by": TimeOf.EVENT}
+    found = search(tmp_path / "archive", parse("line"), counts_only=True, **window).search
+    assert found.totals.hits == 8_640 or disorder
+    assert 8_000 < found.totals.hits < 9_300
+    assert 0 < found.totals.bytes_read <= 0.05 * stored
+    assert set(found.totals.origins) == {TimeOrigin.LINE}
+
+
+async def in_one_run(place: Path, codec: str, blocks: list[bytes]) -> PartitionHarness:
+    """Blocks that come 100 s apart, in one segment: of zstd, their frames are copied."""
+    harness, log, at = harness_at(place, codec=codec), Log(b"".join(blocks)), 0
+    for number, block in enumerate(blocks):
+        moved_to(harness, 100 * number)
+        harness.send(log, at, at + len(block))
+        at += len(block)
+    await harness.drain(Until.SEALED)
+    return harness
+
+
+@pytest.mark.parametrize("codec", ["zstd", "none"])
+async def test_a_line_that_began_before_the_frame_is_one_line(tmp_path: Path, codec: str) -> None:
+    """A producer ships a last line without a newline after some silence, and its rest later."""
+    noise = random.Random(1)
+    blocks = [
+        (b"" if number == 0 else b" tail of %d\n" % (number - 1))
+        + b"".join(b"line %d %s\n" % (number, noise.randbytes(100).hex().encode()) for _ in range(1_500))
+        + b"head of %d" % number
+        for number in range(12)
+    ]
+    harness = await in_one_run(tmp_path, codec, blocks)
+    span = {"since_ns": (START + 700) * NANOSECONDS, "until_ns": (START + 800) * NANOSECONDS}
+    found = search(harness.archive, parse(""), **span)
+    assert [hit.line for hit in found.hits] == [*blocks[7].split(b"\n")[1:-1], b"head of 7 tail of 7"]
+    (segment,) = standing(tmp_path)
+    assert found.search.totals.bytes_read < 0.6 * segment.bytes_stored
+    told = fshipper("--since", f"{DAY}T00:11:40Z", "--until", f"{DAY}T00:13:20Z", "--by", "stored", "--from", "archive",
+                    "--archive", str(harness.archive), "--raw", verb=["tail"]).stdout  # fmt: skip
+    assert told == b"".join(hit.line + b"\n" for hit in found.hits)
+
+
+@pytest.mark.parametrize("codec", ["zstd", "gzip", "none"])
+async def test_search_and_tail_give_lines_without_a_time_the_same_one(tmp_path: Path, codec: str) -> None:
+    """Also where the line with the time was stored long before, and where a file begins with lines that have none."""
+
+    def at(second: int, text: str) -> bytes:
+        return f"{dt.datetime.fromtimestamp(START + second, dt.UTC):%Y-%m-%d %H:%M:%S} {text}\n".encode()
+
+    blocks = [
+        b"-- the log begins --\n", *(at(100 * number, f"line {number}") for number in range(1, 5)),
+        *(b"  of the trace of line 4\n" for _ in range(4)), at(900, "line 9"),
+    ]  # fmt: skip
+    harness = await in_one_run(tmp_path, codec, blocks)
+    for since, until in itertools.combinations(
+        ("00:00:00", "00:01:00", "00:06:00", "00:10:00", "00:14:00", "23:00:00"), 2
+    ):
+        where = (
+            "--since",
+            f"{DAY}T{since}Z",
+            "--until",
+            f"{DAY}T{until}Z",
+            "--archive",
+            str(harness.archive),
+            "--json",
+        )
+        hits = [json.loads(line) for line in fshipper("", *where, code=None).stdout.splitlines()]
+        told = fshipper(*where, "--from", "archive", verb=["tail"], code=None).stdout.splitlines()
+        assert [(each["line"], each["event_time"], each["time_from"]) for each in hits if each["type"] == "hit"] == [
+            (each["line"], each["event_time"], each["time_from"]) for each in map(json.loads, told)
+        ], (since, until)
 
 
 @pytest.mark.parametrize(("late", "ahead"), [(7 * 86_400, 0), (0, 7_200), (3_700, 0)])
@@ -261,6 +364,22 @@ def test_what_was_not_searched_is_said(tmp_path: Path) -> None:
     later = fshipper("line", "--json", "--late", "1d", *where, code=1)
     assert json.loads(later.stdout.splitlines()[-1])["stored_until"] == "2020-01-02T01:00:00.000Z"
     assert b"not searched" not in fshipper("line", "--archive", str(archive)).stderr
+
+
+@pytest.mark.parametrize("codec", ["zstd", "gzip", "none"])
+@pytest.mark.parametrize("until", [Until.DRAINED, Until.SEALED])
+async def test_lines_are_found_where_the_clock_of_the_server_was_set_back(
+    tmp_path: Path, codec: str, until: Until
+) -> None:
+    harness, log = harness_at(tmp_path, codec=codec), Log(b"line 1\nline 2\nline 3\nline 4\n")
+    for number, second in enumerate((100, 200, 90, 120)):
+        moved_to(harness, second)
+        harness.send(log, 7 * number, 7 * number + 7)
+        await harness.drain(until if number == 3 else Until.DRAINED)
+    for by, (since, lines) in itertools.product(TimeOf, {80: b"3", 100: b"1", 120: b"4", 200: b"2"}.items()):
+        span = {"since_ns": (START + since) * NANOSECONDS, "until_ns": (START + since + 15) * NANOSECONDS}
+        hits = search(harness.archive, parse("line"), by=by, **span).hits
+        assert [hit.line[-1:] for hit in hits] == [lines], since
 
 
 async def test_times_of_a_file_that_was_truncated_are_those_of_what_is_left(tmp_path: Path) -> None:
@@ -316,6 +435,14 @@ def test_damaged_times_are_not_used(tmp_path: Path, damage: int) -> None:
     path.write_bytes(bad)
     with path.open("rb") as stream:
         assert frame_index.read_times(stream, 900) == (b"", len(bad))
+
+
+def test_damaged_times_of_a_manifest_line_are_not_used() -> None:
+    plain = StoredTimes(list(range(0, 900, 9)), list(range(START, START + 200, 2)), 0, 900).plain
+    text = stored_times.to_text(plain)
+    assert (stored_times.from_text(text), stored_times.to_text(b"")) == (plain, "")
+    for bad in (text[:-4], text[4:], "+" + text, "no base64", "\u2028", "AAAA"):
+        assert stored_times.from_text(bad) == b""
 
 
 def test_the_times_of_a_busy_file_take_less_than_a_percent(tmp_path: Path) -> None:
