@@ -78,8 +78,8 @@ def test_a_flood_by_one_host_costs_the_others_no_line_and_no_old_day(tmp_path: P
         until(lambda: "hosts_over_share" in again.log, what="retention")
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=5) as answer:
             assert json.load(answer)["hosts_over_share"] == [FLOOD]
+        for day in OLD_DAYS:
+            until(lambda: manifests.held_by_host(fleet.archive, day).keys() == set(HONEST), what=day)  # noqa: B023
         assert again.stop() == 0
         assert f"hosts=['{FLOOD}']" in again.log
-        for day in OLD_DAYS:
-            assert manifests.held_by_host(fleet.archive, day).keys() == set(HONEST)
         assert {each.stop() for each in producers} == {0}
