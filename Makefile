@@ -14,7 +14,7 @@ MEMORY := $(shell [ "$$(df --output=avail -k /dev/shm 2>/dev/null | tail -1)" -g
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check fmt test test-all coverage mutants chaos bench scale deb wheel image sbom docs pictures lock clean
+.PHONY: help setup demo check fmt test test-all coverage mutants chaos bench scale deb wheel image sbom docs pictures lock release clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -103,6 +103,9 @@ lock: ## Pin the newest allowed versions, with hashes and without addresses
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-emit-find-links --no-header --quiet -o requirements.lock
+
+release: check ## One commit and one tag: VERSION=0.3.0, with what CHANGELOG.md has below "Unreleased"
+	$(PYTHON) deploy/packaging/release.py $(VERSION)
 
 clean: ## Remove what make made
 	rm -rf $(VENV) demo-out bench-out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
