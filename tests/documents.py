@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+DOCUMENTS = (
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+)
 TYPED = {"", "sh", "bash"}
 FENCE = re.compile(r"^```(\w*)$")
 HERE_DOCUMENT = re.compile(r"<<-?\s*'?(\w+)'?")

@@ -29,7 +29,7 @@ def test_a_newer_version_is_accepted(version: str) -> None:
 
 @pytest.mark.parametrize("version", ["0.2.0", "0.1.9", "0.2.0rc1", "v0.3.0", "0.3", "", "0.3.0 ", "latest"])
 def test_another_version_is_refused(version: str) -> None:
-    with pytest.raises(ReleaseError, match="no version|not newer"):
+    with pytest.raises(ReleaseError, match=r"no version|not newer"):
         prepared(PROJECT, CHANGELOG, version, DAY)
 
 
