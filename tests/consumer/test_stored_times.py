@@ -309,6 +309,20 @@ async def test_a_line_that_began_before_the_frame_is_one_line(tmp_path: Path, co
     assert told == b"".join(hit.line + b"\n" for hit in found.hits)
 
 
+@pytest.mark.parametrize("codec", ["zstd", "none"])
+async def test_the_first_line_of_a_frame_is_found(tmp_path: Path, codec: str) -> None:
+    noise = random.Random(1)
+    blocks = [
+        b"".join(b"line %d %s\n" % (number, noise.randbytes(100).hex().encode()) for _ in range(1_500))
+        for number in range(12)
+    ]
+    harness = await in_one_run(tmp_path, codec, blocks)
+    span = {"since_ns": (START + 700) * NANOSECONDS, "until_ns": (START + 800) * NANOSECONDS}
+    for by in TimeOf:
+        found = search(harness.archive, parse(""), by=by, **span)
+        assert [hit.line for hit in found.hits] == blocks[7].splitlines()
+
+
 @pytest.mark.parametrize("codec", ["zstd", "gzip", "none"])
 async def test_search_and_tail_give_lines_without_a_time_the_same_one(tmp_path: Path, codec: str) -> None:
     """Also where the line with the time was stored long before, and where a file begins with lines that have none."""
