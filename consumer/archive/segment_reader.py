@@ -79,8 +79,10 @@ def _reader(stream: BinaryIO, part: Part, location: _Location, since_ns: int, un
         return SegmentReader(location.path, 0, times, stored, chunks)
     wanted = range(len(index.frames))
     if index.has_times:
-        wanted = index.within(index.stored_times(part.first_ns, part.last_ns), since_ns, until_ns)
-        wanted = range(max(0, wanted.start - 1), wanted.stop)  # a line, or its record, may begin in the frame before
+        of_all = index.stored_times(part.first_ns, part.last_ns)
+        wanted = index.within(of_all, since_ns, until_ns)
+        if of_all.bounds(sum(frame.raw for frame in index.frames[: wanted.start]))[1] >= since_ns:
+            wanted = range(max(0, wanted.start - 1), wanted.stop)  # its first line may begin in the frame before
     frames, before = index.frames, index.frames[: wanted.start]
     raw, at = sum(frame.raw for frame in before), sum(frame.stored for frame in before)
     length = sum(frame.stored for frame in frames[wanted.start : wanted.stop])

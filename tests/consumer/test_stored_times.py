@@ -309,6 +309,20 @@ async def test_a_line_that_began_before_the_frame_is_one_line(tmp_path: Path, co
     assert told == b"".join(hit.line + b"\n" for hit in found.hits)
 
 
+@pytest.mark.parametrize("codec", ["zstd", "none"])
+async def test_the_first_line_of_a_frame_is_found(tmp_path: Path, codec: str) -> None:
+    noise = random.Random(1)
+    blocks = [
+        b"".join(b"line %d %s\n" % (number, noise.randbytes(100).hex().encode()) for _ in range(1_500))
+        for number in range(12)
+    ]
+    harness = await in_one_run(tmp_path, codec, blocks)
+    span = {"since_ns": (START + 700) * NANOSECONDS, "until_ns": (START + 800) * NANOSECONDS}
+    for by in TimeOf:
+        found = search(harness.archive, parse(""), by=by, **span)
+        assert [hit.line for hit in found.hits] == blocks[7].splitlines()
+
+
 @pytest.mark.parametrize("codec", ["zstd", "gzip", "none"])
 async def test_search_and_tail_give_lines_without_a_time_the_same_one(tmp_path: Path, codec: str) -> None:
     """Also where the line with the time was stored long before, and where a file begins with lines that have none."""
@@ -350,6 +364,50 @@ def test_lines_long_before_or_after_their_storing_are_found_by_their_own_times(
     since = (START + 40_000 + ahead - late) * NANOSECONDS
     window = {"by": TimeOf.EVENT, "since_ns": since, "until_ns": since + 600 * NANOSECONDS}
     assert len(search(tmp_path / "archive", parse("line"), **window).hits) == 600
+
+
+AUTUMN = 1_792_886_400
+"""2026-10-25T00:00:00Z: at 01:00Z the clocks of Berlin go back from 03:00 to 02:00."""
+HOURS = range(0, 14_400, 60)
+SCENES = {
+    "an hour occurs twice": [(second, second if second < 3_600 else second - 3_600) for second in HOURS],
+    "two days without a connection": [(172_800 + second // 60, second) for second in HOURS],
+    "disconnected for an hour": [(second if second < 3_600 else max(second, 7_200), second) for second in HOURS],
+    "the clock of the host is set back": [(second, second if second < 7_200 else second - 2_400) for second in HOURS],
+    "the clock of the host is ahead": [(second, second + 5_400) for second in HOURS],
+}
+
+
+@pytest.mark.parametrize("codec", ["zstd", "gzip", "none", "open"])
+@pytest.mark.parametrize("scene", SCENES)
+def test_each_line_is_found_in_the_window_of_its_time(tmp_path: Path, scene: str, codec: str) -> None:
+    (tmp_path / "journal.sqlite").symlink_to(harness_at(tmp_path).journal_path)
+    is_twice = scene == "an hour occurs twice"
+    local = AUTUMN + (7_200 if is_twice else 0)
+    lines = [
+        f"{dt.datetime.fromtimestamp(local + event, dt.UTC):%Y-%m-%d %H:%M:%S} line\n".encode()
+        for _, event in SCENES[scene]
+    ]
+    marks, size = list[tuple[int, int]](), len(lines[0])
+    for number, (second, _) in enumerate(SCENES[scene]):
+        if not marks or marks[-1][1] != AUTUMN + second:
+            marks.append((size * number, AUTUMN + second))
+    write_open(
+        tmp_path, FILE, lines, date=f"{dt.datetime.fromtimestamp(marks[0][1], dt.UTC):%Y-%m-%d}", seconds=marks,
+        stored_ns=(marks[0][1] * NANOSECONDS, marks[-1][1] * NANOSECONDS), zone="Europe/Berlin" if is_twice else "",
+    )  # fmt: skip
+    if codec != "open":
+        seal_all(tmp_path, codec=codec)
+    archive, expected, counts = tmp_path / "archive", Counter[int](), Counter[int]()
+    for _, event in SCENES[scene]:
+        expected[event // 1_800] += 1
+    if is_twice:  # the first of the two is assumed: 01:00Z to 02:00Z has none
+        expected = Counter({0: 60, 1: 60, **dict.fromkeys(range(4, 8), 30)})
+    for number in range(-2, 14):
+        window = {"since_ns": (AUTUMN + 1_800 * number) * NANOSECONDS}
+        window["until_ns"] = window["since_ns"] + 1_800 * NANOSECONDS
+        counts[number] = len(search(archive, parse("line"), by=TimeOf.EVENT, **window).hits)
+    assert +counts == expected
 
 
 def test_what_was_not_searched_is_said(tmp_path: Path) -> None:
