@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime as dt
+import itertools
 import json
 import os
 import select
@@ -29,7 +30,8 @@ from consumer.logview.display import (
 from consumer.logview.file_index import Part
 from consumer.logview.query import USUAL, Piece, Wanted, allowance_of, wanted_of, zone_of
 from consumer.search import selection
-from consumer.search.file_search import Request
+from consumer.search.file_search import ContextLine, Request
+from consumer.search.neighbours import Neighbours
 from consumer.search.options import CountBy, ProgressForm, SearchOptions
 from consumer.search.pool import Search
 from consumer.search.query import Case, Options, Query, parse, parse_fixed
@@ -43,6 +45,8 @@ from shipper.settings import Settings
 BARS = " ▏▎▍▌▋▊▉█"
 """Eighths of a character."""
 MAX_BAR = 50
+MAX_SHOWN = 100_000
+"""Lines of context that are remembered, so that none is shown twice."""
 MAX_ROWS = 2000
 """Rows of a histogram that are drawn; more buckets are listed without the empty ones between them."""
 
@@ -58,8 +62,9 @@ class ShownHit(NamedTuple):
     source: str
     offset: int | None
     line: bytes
-    before: tuple[bytes, ...] = ()
-    after: tuple[bytes, ...] = ()
+    before: tuple[ContextLine, ...] = ()
+    after: tuple[ContextLine, ...] = ()
+    place: tuple[int, int] = (0, 0)  #: where the line begins in the text of its log file, and where the next one begins
     segment: str = ""
     is_cut: bool = False
     zone: str = ""  #: IANA name of the zone of its host
@@ -98,14 +103,14 @@ def json_hit(hit: ShownHit, *, by: TimeOf) -> bytes:
         source=hit.source,
         offset=hit.offset,
         line=_decoded(hit.line),
-        before=list(map(_decoded, hit.before)),
-        after=list(map(_decoded, hit.after)),
+        before=[_decoded(each.line) for each in hit.before],
+        after=[_decoded(each.line) for each in hit.after],
         segment=hit.segment,
         **more,
     )
 
 
-def text_hit(hit: ShownHit, screen: Screen, shown: "ShownTimes", *, has_context: bool) -> bytes:
+def text_hit(hit: ShownHit, screen: Screen, shown: "ShownTimes") -> bytes:
     """A hit for people: control characters are escaped. Lines of context have `-` where a hit has `:`."""
     when, host, file = shown.of(hit), printable(hit.host), printable(hit.file)
     if screen is Screen.COLOURED:
@@ -115,11 +120,40 @@ def text_hit(hit: ShownHit, screen: Screen, shown: "ShownTimes", *, has_context:
         name, marks = f"{when} {host} {file}", {":": ": ", "-": "- "}
     cut = " [cut]" if hit.is_cut else ""
     rows = [
-        *(f"{name}{marks['-']}{_printable(line)}" for line in hit.before),
+        *(f"{name}{marks['-']}{_printable(each.line)}" for each in hit.before),
         f"{name}{marks[':']}{_printable(hit.line)}{cut}",
-        *(f"{name}{marks['-']}{_printable(line)}" for line in hit.after),
+        *(f"{name}{marks['-']}{_printable(each.line)}" for each in hit.after),
     ]
-    return ("\n".join(rows) + ("\n--\n" if has_context else "\n")).encode()
+    return ("\n".join(rows) + "\n").encode()
+
+
+class Groups:
+    """Context for people, as `grep` shows it: no line twice, and `--` between lines that are not neighbours."""
+
+    def __init__(self) -> None:
+        self._shown = dict[tuple[str, str, int], None]()  # lines of context, by where they begin
+        self._end: tuple[str, str, int] | None = None  # of the last line that was shown
+
+    def next(self, hit: ShownHit) -> tuple[ShownHit, bool]:
+        """A hit with the context that was not shown yet, and whether `--` is before it.
+
+        The lines on the other side of another line that matches are the context of that one.
+        """
+        name = hit.host, hit.file
+        before = list(itertools.takewhile(lambda each: not each.is_hit, reversed(hit.before)))[::-1]
+        after = itertools.takewhile(lambda each: not each.is_hit, hit.after)
+        hit = hit._replace(before=self._new(name, before), after=self._new(name, after))
+        begin = hit.before[0].at if hit.before else hit.place[0]
+        is_apart = self._end is not None and self._end != (*name, begin)
+        self._end = (*name, hit.after[-1].end if hit.after else hit.place[1])
+        return hit, is_apart
+
+    def _new(self, name: tuple[str, str], lines: Iterable[ContextLine]) -> tuple[ContextLine, ...]:
+        found = tuple(each for each in lines if (*name, each.at) not in self._shown)
+        self._shown.update(((*name, each.at), None) for each in found)
+        while len(self._shown) > MAX_SHOWN:
+            del self._shown[next(iter(self._shown))]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +253,11 @@ def run(options: SearchOptions, settings: Settings) -> int:
     if options.explain:
         output.explain(parts)
         return EXIT_OK
-    with Search(request, parts, jobs=options.jobs or len(os.sched_getaffinity(0))) as found:
+    neighbours = Neighbours(request.archive)
+    if options.before or options.after:
+        neighbours = Neighbours.around(request.archive, settings.collector.state, wanted, parts)
+    jobs = options.jobs or len(os.sched_getaffinity(0))
+    with Search(request, parts, jobs=jobs, neighbours=neighbours) as found:
         output.show(found)
     chosen = selection.Selection(wanted, hosts=options.hosts, files=options.files, query=options.query)
     output.notes(selection.notes(request.archive, settings.collector.state, chosen, parts, is_any=output.is_any))
@@ -274,6 +312,7 @@ class _Output:
     _reported: float = 0.0
     _live_hits: int = 0
     _on_screen: bool = False
+    _groups: Groups = field(default_factory=Groups)
 
     def show(self, found: Search) -> None:
         """Write the hits as they come."""
@@ -283,7 +322,8 @@ class _Output:
             self.hit(
                 ShownHit(
                     hit.time_ns, hit.stored_ns, hit.time_origin, part.host, part.file, source, offset, hit.line,
-                    hit.before, hit.after, segment=read.path if read else part.path, is_cut=hit.is_cut, zone=part.zone,
+                    hit.before, hit.after, hit.place, segment=read.path if read else part.path, is_cut=hit.is_cut,
+                    zone=part.zone,
                 )
             )  # fmt: skip
         self._name_unreadable(found)
@@ -294,11 +334,13 @@ class _Output:
         """Write one hit."""
         self.is_any = True
         self._clear()
-        has_context = bool(self.request.before or self.request.after)
         if self.as_json:
             self._write(json_hit(hit, by=self.request.by))
-        else:
-            self._write(text_hit(hit, self.screen, self.times, has_context=has_context))
+            return
+        if self.request.before or self.request.after:
+            hit, is_apart = self._groups.next(hit)
+            self._write(b"--\n" if is_apart else b"")
+        self._write(text_hit(hit, self.screen, self.times))
 
     def live_hit(self, hit: ShownHit) -> None:
         """Write a hit that arrived during the search."""

@@ -83,8 +83,8 @@ def test_lines_of_context_reach_over_the_borders_of_chunks(archive: Path) -> Non
     (hit,) = (each for each in found(archive, '"line 15 of web"', "-B", "2", "-A", "1") if each["type"] == "hit")
     assert (hit["before"], hit["after"]) == (["line 13 of web", "line 14 of web"], ["line 16 of web"])
     hits = [each for each in found(archive, '"1 of web"', "-C", "20") if each["type"] == "hit"]
-    assert hits[1]["before"] == ["line 10 of web"]
-    assert hits[1]["after"] == [f"line {number} of web" for number in range(12, 20)]
+    assert hits[1]["before"] == [f"line {number:02} of web" for number in range(11)]
+    assert hits[1]["after"] == [f"line {number} of web" for number in range(12, 30)]
     text = fshipper("--archive", str(archive), '"line 15 of web"', "-C", "1").stdout.decode().splitlines()
     assert [line.partition("Z ")[2] for line in text[:3]] == [
         f"{WEB[0]} {WEB[1]}- line 14 of web",
