@@ -15,7 +15,7 @@ from consumer.logview.file_index import Part
 from consumer.logview.prefilter import candidates
 from consumer.logview.query import USUAL, Allowance, Wanted
 from consumer.logview.segment_reader import SegmentReader, open_part, open_text
-from consumer.search.neighbours import Neighbours
+from consumer.search.neighbours import Neighbours, Placed
 from consumer.search.query import Query
 from consumer.segment_io import BROKEN
 from shipper import zones
@@ -303,22 +303,10 @@ class FileSearch:
 
     def _lines_earlier(self) -> list[ContextLine]:
         """The lines before the text that is read: of frames that were passed over, and of the parts before."""
-        found, octets, request = list[ContextLine](), 0, self._request
-        pieces = itertools.chain(
-            [(self._part, self._base, self._begin)],
-            ((each, base, each.raw) for each, base in self._neighbours.before(self._part)),
-        )
-        with contextlib.suppress(OSError, *BROKEN):  # a part that cannot be read is named where it is searched
-            for part, base, end in pieces:
-                start = max(0, end - MAX_CONTEXT_BYTES)
-                with open_text(request.archive, part, start, end) as chunks:
-                    text = b"".join(chunks)
-                lines = _last_lines(text, 0, len(text), base + start, request.before - len(found))
-                is_wanted = part is not self._part and part.first_ns >= request.since_ns
-                found[:0] = self._judged(lines) if is_wanted else lines
-                octets += sum(len(each.line) for each in lines)
-                if start or len(found) >= request.before or octets >= MAX_CONTEXT_BYTES:
-                    break
+        request, found = self._request, list[ContextLine]()
+        for part, lines in lines_before(Placed(self._part, self._base), self._begin, request.before, self._neighbours):
+            is_wanted = part is not self._part and part.first_ns >= request.since_ns
+            found[:0] = self._judged(lines) if is_wanted else lines
         return found
 
     def _judged(self, lines: list[ContextLine]) -> list[ContextLine]:
@@ -382,6 +370,26 @@ def bucket_of(time_ns: int, bucket_ns: int, zone: dt.tzinfo) -> int:
     offset = dt.datetime.fromtimestamp(time_ns // NANOSECONDS, tz=zone).utcoffset() or dt.timedelta()
     offset_ns = round(offset.total_seconds()) * NANOSECONDS
     return time_ns - (time_ns + offset_ns) % bucket_ns
+
+
+def lines_before(
+    place: Placed, end: int, count: int, neighbours: Neighbours
+) -> Iterator[tuple[Part, list[ContextLine]]]:
+    """The last lines before byte `end` of a part, at most `count`, as lines of this part and of those before it."""
+    found = octets = 0
+    pieces = itertools.chain(
+        [(place, end)], ((each, each.part.raw) for each in neighbours.before(place.part))
+    )  # fmt: skip
+    with contextlib.suppress(OSError, *BROKEN):  # a part that cannot be read is named where it is searched
+        for (part, base), stop in pieces:
+            start = max(0, stop - MAX_CONTEXT_BYTES)
+            with open_text(neighbours.archive, part, start, stop) as chunks:
+                text = b"".join(chunks)
+            lines = _last_lines(text, 0, len(text), base + start, count - found)
+            yield part, lines
+            found, octets = found + len(lines), octets + sum(len(each.line) for each in lines)
+            if start or found >= count or octets >= MAX_CONTEXT_BYTES:
+                return
 
 
 def _last_lines(text: bytes, start: int, end: int, base: int, count: int) -> list[ContextLine]:

@@ -57,6 +57,15 @@ class Neighbours:
         by_start = {(part.host, part.file, _order(part)): part for part in found}
         return cls.of(archive, list(by_start.values()), is_whole=False, opened=opened)
 
+    def last(self, host: str, file: str) -> Placed | None:
+        """The last part of a log file; None: the archive has none that is known."""
+        chain = self.chains.get((host, file), ())
+        opened = [each for each in self.opened if (each.host, each.file) == (host, file)]
+        if not chain:
+            return Placed(max(opened, key=_order), 0) if opened else None
+        *_, last = (chain[-1], *self.after(chain[-1].part))
+        return last
+
     def base(self, part: Part) -> int:
         """Where the text of a part begins in the text of its file."""
         return next((each.base for each in self._chain(part) if _order(each.part) == _order(part)), 0)
@@ -93,14 +102,13 @@ class Neighbours:
         return sorted(manifest_listing.days(self.archive) | {each.day.isoformat() for each in self.opened})
 
     def _of_day(self, date: str, part: Part) -> list[Part]:
-        """The sealed parts of the same file on another day."""
-        if not self._is_there(date, part):
-            return []
-        name = json.dumps(part.file)[1:-1].encode()
-        found = file_index.segments_of_day(
-            self.archive, date, part.host, part.file, name if part.file.isascii() else b""
-        )
-        return sorted(found, key=_order)
+        """The parts of the same file on a day."""
+        name = part.host, part.file
+        found = [each for each in self.opened if (each.host, each.file, each.day.isoformat()) == (*name, date)]
+        if self._is_there(date, part):
+            sign = json.dumps(part.file)[1:-1].encode() if part.file.isascii() else b""
+            found += file_index.segments_of_day(self.archive, date, *name, sign)
+        return sorted({_order(each): each for each in found}.values(), key=_order)
 
     def _is_there(self, date: str, part: Part) -> bool:
         """Whether a day has something of the file: most days of a large archive are not read so."""
