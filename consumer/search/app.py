@@ -29,6 +29,7 @@ from consumer.search.neighbours import Neighbours
 from consumer.search.options import CountBy, ProgressForm, SearchOptions
 from consumer.search.pool import Search
 from consumer.search.query import Case, Options, parse, parse_fixed
+from consumer.search.unit import Unit
 from shipper import units
 from shipper.errors import EXIT_OK, EXIT_OTHER, UsageError
 from shipper.interrupts import interrupt_on_termination
@@ -71,6 +72,7 @@ def run(options: SearchOptions, settings: Settings) -> int:
         newest_first=options.newest_first,
         by=by,
         allowance=allowance or USUAL,
+        unit=options.unit,
         zone=options.timezone if zone not in {None, dt.UTC} else "",
     )
     parts = file_index.find(request.archive, settings.collector.state, wanted, {})
@@ -82,7 +84,7 @@ def run(options: SearchOptions, settings: Settings) -> int:
         output.explain(parts)
         return EXIT_OK
     neighbours = Neighbours(request.archive)
-    if options.before or options.after:
+    if options.before or options.after or options.unit is Unit.RECORD:
         neighbours = Neighbours.around(request.archive, settings.collector.state, wanted, parts)
     jobs = options.jobs or len(os.sched_getaffinity(0))
     with Search(request, parts, jobs=jobs, neighbours=neighbours) as found:
@@ -106,6 +108,8 @@ def _case(options: SearchOptions) -> Case:
 def _check(options: SearchOptions, *, excludes_follow: bool, is_unlimited: bool) -> None:
     if options.follow and (options.until or options.newest_first or excludes_follow):
         raise UsageError("-f excludes --until, --newest-first, --count and --histogram", hint="search without -f")
+    if options.follow and options.unit is Unit.RECORD:
+        raise UsageError("-f excludes --records: the end of a record is not known", hint="use -A for the lines after")
     if options.follow and options.by is TimeOf.EVENT:
         raise UsageError("-f excludes --by event: lines that arrive are not sorted", hint="search without -f")
     if options.newest_first and is_unlimited:

@@ -90,9 +90,11 @@ def text_hit(hit: ShownHit, screen: Screen, shown: "ShownTimes") -> bytes:
     else:
         name, marks = f"{when} {host} {file}", {":": ": ", "-": "- "}
     cut = " [cut]" if hit.is_cut else ""
+    lines = hit.line.split(b"\n")  # several of a record
     rows = [
         *(f"{name}{marks['-']}{_printable(each.line)}" for each in hit.before),
-        f"{name}{marks[':']}{_printable(hit.line)}{cut}",
+        *(f"{name}{marks[':']}{_printable(line)}" for line in lines[:-1]),
+        f"{name}{marks[':']}{_printable(lines[-1])}{cut}",
         *(f"{name}{marks['-']}{_printable(each.line)}" for each in hit.after),
     ]
     return ("\n".join(rows) + "\n").encode()
@@ -113,6 +115,10 @@ class Groups:
         name = hit.host, hit.file
         before = list(itertools.takewhile(lambda each: not each.is_hit, reversed(hit.before)))[::-1]
         after = itertools.takewhile(lambda each: not each.is_hit, hit.after)
+        at = hit.place[0]
+        for line in hit.line.split(b"\n"):
+            self._shown[*name, at] = None
+            at += len(line) + 1
         hit = hit._replace(before=self._new(name, before), after=self._new(name, after))
         begin = hit.before[0].at if hit.before else hit.place[0]
         is_apart = self._end is not None and self._end != (*name, begin)

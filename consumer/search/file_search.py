@@ -17,6 +17,8 @@ from consumer.logview.query import USUAL, Allowance, Wanted
 from consumer.logview.segment_reader import SegmentReader, open_part, open_text
 from consumer.search.neighbours import Neighbours, Placed
 from consumer.search.query import Query
+from consumer.search.records import Records
+from consumer.search.unit import Unit
 from consumer.segment_io import BROKEN
 from shipper import zones
 from shipper.layout import NANOSECONDS
@@ -84,6 +86,7 @@ class Request:
     newest_first: bool = False
     by: TimeOf = TimeOf.STORED
     allowance: Allowance = USUAL  #: by event
+    unit: Unit = Unit.LINE
     zone: str = ""  #: in whose hours and days the histogram counts; empty: UTC
 
     @property
@@ -165,6 +168,7 @@ class FileSearch:
         self._event = EventTimes(part.day, part.zone) if request.needs_event else None
         self._first_times: list[int] = []  # of the first hits by event, negative: a heap, the latest of them on top
         self._zone = zones.load(request.zone) or dt.UTC
+        self._records: Records | None = None
         self._wanted = (0, part.raw)  # the text that may have been stored in the time that is wanted
         self._ready: list[Hit] = []
         self._tail = b""  # the end of the text before the chunk, for -B
@@ -180,7 +184,8 @@ class FileSearch:
         with open_part(request.archive, self._part, *span) as reader:
             self._found.path, self._wanted = reader.path, reader.times.within(*span)
             self._begin = stop = reader.text_start
-            for text, start, end, at in _lines(reader.chunks, reader.text_start):
+            for text, start, end, at in self._blocks(reader):
+                self._begin = at + start if self._found.bytes_read == 0 else self._begin
                 stop = at + end
                 if self._event is not None:
                     self._event.begin(text, start, end)
@@ -188,18 +193,40 @@ class FileSearch:
                 if self._event is not None:
                     self._event.end(text, start, end)
                 self._found.bytes_read = reader.stored.octets
-                complete_ns = reader.times.at(at + end) - request.late_ns(self._part)
+                complete_ns = reader.times.at(min(at + end, self._part.raw)) - request.late_ns(self._part)
                 if is_over or self._is_enough or self._is_enough_by_event(complete_ns):
                     break
                 if not self._holds:
                     self._flush(complete_ns)
         if self._waiting:
-            self._read_on(stop)
+            self._read_on(self._base + stop)
         if self._holds:
             kept = self._ready if self._last is None else self._last
             self._ready = sorted(kept, key=request.order)[: request.most_hits]
         self._flush(self._part.last_ns)
         return self._found
+
+    def _blocks(self, reader: SegmentReader) -> Iterator[tuple[bytes, int, int, int]]:
+        """Whole lines; with records whole records."""
+        blocks = _lines(reader.chunks, reader.text_start)
+        if self._request.unit is Unit.LINE:
+            return blocks
+        self._records = Records(self._part, self._neighbours, _lines)
+        if self._event is not None:
+            self._event = EventTimes(self._part.day, self._part.zone, self._records.clock)
+        return self._records.blocks(blocks, reader.text_start)
+
+    def _candidates(self, text: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Begin and end of the lines or records that match, if the query is decided by that, and else may match."""
+        query = self._request.query
+        if self._records is not None:
+            found = self._records.candidates(query.finder, text, start, end)
+            return (each for each in found if query.is_decided or query.matches_record(text[each[0] : each[1]]))
+        return (
+            (begin, stop)
+            for begin, stop in candidates(query.finder, text, start, end)
+            if query.is_decided or query.matches(text[begin : stop - (text[stop - 1] == _NEWLINE)])
+        )
 
     @property
     def _is_enough(self) -> bool:
@@ -245,16 +272,15 @@ class FileSearch:
     def _matching(self, reader: SegmentReader, text: bytes, start: int, end: int, at: int) -> Iterator[_Match]:
         """Each line that matches and is of the time that is wanted."""
         request, found = self._request, self._found
-        query, since, until = request.query, request.since_ns, request.until_ns
+        since, until = request.since_ns, request.until_ns
         since_second = since - since % NANOSECONDS  # the archive knows seconds of storing
         needs_time = bool(since or until is not None or request.bucket_ns or not request.counts_only)
-        for begin, stop in candidates(query.finder, text, start, end):
-            if not query.is_decided and not query.matches(text[begin : stop - (text[stop - 1] == _NEWLINE)]):
-                continue
+        for begin, stop in self._candidates(text, start, end):
             if not needs_time:
                 found.hits += 1
                 continue
-            own = self._event.time_of(text, begin, stop) if self._event is not None else None
+            first = stop if self._records is None else text.find(b"\n", begin, stop) + 1 or stop
+            own = self._event.time_of(text, begin, first) if self._event is not None else None
             if own is not None:
                 (time_ns, origin), earliest = own, since
             else:
@@ -314,13 +340,14 @@ class FileSearch:
         return [each._replace(is_hit=self._request.query.matches(each.line)) for each in lines]
 
     def _read_on(self, stop: int) -> None:
-        """The lines after the text that was read, which ends at `stop`, for the hits that wait for them."""
+        """The lines of the log file after `stop`, for the hits that wait for them."""
         request = self._request
-        pieces = itertools.chain([(self._part, self._base, stop)], (
-            (each, base, 0) for each, base in self._neighbours.after(self._part)
-        ))  # fmt: skip
+        pieces = itertools.chain([Placed(self._part, self._base)], self._neighbours.after(self._part))
         with contextlib.suppress(OSError, *BROKEN):
-            for part, base, begin in pieces:
+            for part, base in pieces:
+                begin = max(0, stop - base)
+                if begin >= part.raw:
+                    continue
                 is_wanted = request.until_ns is None or part.first_ns < request.until_ns
                 judges = is_wanted and part is not self._part
                 with open_text(request.archive, part, begin, part.raw) as chunks:

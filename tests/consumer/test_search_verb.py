@@ -93,6 +93,24 @@ def test_lines_of_context_reach_over_the_borders_of_chunks(archive: Path) -> Non
     ]  # fmt: skip
 
 
+def test_records_are_shown_whole_and_count_once(tmp_path: Path) -> None:
+    text = b"2026-11-20 00:00:00 one\n  at x.py\n  at y.py\n"
+    text += b"2026-11-20 00:01:00 two\n2026-11-20 00:01:01 three\n  at z.py\n"
+    archive = write_archive(tmp_path, {WEB: text}, lambda whole: [whole])
+    assert lines_in(found(archive, "at", "--records")) == [
+        "2026-11-20 00:00:00 one\n  at x.py\n  at y.py",
+        "2026-11-20 00:01:01 three\n  at z.py",
+    ]
+    assert [each["count"] for each in found(archive, "at", "--records", "--count", "all")[:1]] == [2]
+    buckets = [each for each in found(archive, "at", "--records", "--histogram", "1m") if each["type"] == "bucket"]
+    assert [each["count"] for each in buckets] == [1, 1]
+    shown = fshipper("--archive", str(archive), "z.py", "--records", "-B", "1").stdout.decode().splitlines()
+    assert [line.partition("Z ")[2].removeprefix(f"{WEB[0]} {WEB[1]}") for line in shown] == [
+        "- 2026-11-20 00:01:00 two", ": 2026-11-20 00:01:01 three", ":   at z.py",
+    ]  # fmt: skip
+    assert b"-f excludes --records" in fshipper("x", "--records", "-f", "--archive", str(archive), code=64).stderr
+
+
 def test_counts_and_histograms(archive: Path) -> None:
     counts = [each for each in found(archive, "/line 1./", "--count", "host") if each["type"] == "count"]
     assert {(each["name"], each["count"]) for each in counts} == {(WEB[0], 10), (DB[0], 10)}
