@@ -26,7 +26,7 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """The parts of each log file in the order of the text. Parts of other days are looked up when they are needed."""
+    """The parts of each log file in the order of the text. Manifests of other days are read when they are needed."""
 
     archive: Path
     chains: Mapping[_File, Sequence[Placed]] = field(default_factory=dict)
