@@ -74,6 +74,11 @@ class EventTimes:
         self._last: int | None = None  # the time of the last line before `_at` that has one
         self._at = 0
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the form of its times is known, as far as that was needed."""
+        return self._clock is None or self._clock.has_times
+
     def begin(self, text: bytes, start: int, end: int) -> None:
         """The lines between `start` and `end` come next."""
         self._at = start

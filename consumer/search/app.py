@@ -39,6 +39,8 @@ from shipper.settings import Settings
 
 EXIT_UNREADABLE = 3
 DEFAULT_LIMIT = 1000
+MAX_NAMED = 3
+"""Files without times that are named."""
 PROGRESS_SECONDS = 0.5
 _RULE = "that of the last line before it with one (^), else the time of storing (*, and ~ where it is an estimate)"
 CLEAR_LINE = "\r\x1b[K"
@@ -92,11 +94,25 @@ def run(options: SearchOptions, settings: Settings) -> int:
     chosen = selection.Selection(wanted, hosts=options.hosts, files=options.files, query=options.query)
     output.notes(selection.notes(request.archive, settings.collector.state, chosen, parts, is_any=output.is_any))
     output.notes(query.notes)
+    output.notes(_unknown_formats(found) if request.needs_event and by is TimeOf.EVENT else ())
     if options.follow:
         from consumer.search.live import Arriving  # noqa: PLC0415 - only -f needs a server
 
         Arriving(request, neighbours, output).follow(settings, wanted, parts)
     return output.end(found)
+
+
+def _unknown_formats(found: Search) -> Iterator[str]:
+    """Notes about the log files whose lines match and have times in no format that is known."""
+    unknown = Counter[tuple[str, str]]()
+    for number, each in found.totals.by_part.items():
+        if not each.is_known and each.hits:
+            unknown[found.parts[number].host, found.parts[number].file] += each.hits
+    for (host, file), lines in sorted(unknown.items(), key=lambda each: (-each[1], each[0]))[:MAX_NAMED]:
+        counted = units.counted(lines, "line that matches has", "lines that match have")
+        yield f"{host} {file}: the format of its times is not known, {counted} the time of storing"
+    if len(unknown) > MAX_NAMED:
+        yield f"the same in {units.counted(len(unknown) - MAX_NAMED, 'more file')}"
 
 
 def _case(options: SearchOptions) -> Case:

@@ -141,6 +141,7 @@ class Found:
     buckets: Counter[int] = field(default_factory=Counter)
     bytes_read: int = 0
     path: str = ""
+    is_known: bool = True  #: the form of its times is, as far as that was needed
 
 
 Report = Callable[[list[Hit], int, int], None]
@@ -198,6 +199,8 @@ class FileSearch:
                     break
                 if not self._holds:
                     self._flush(complete_ns)
+        if self._event is not None:
+            self._found.is_known = self._event.is_known
         if self._waiting:
             self._read_on(self._base + stop)
         if self._holds:
