@@ -1,5 +1,6 @@
 """Lines of context as `grep -C` shows them, over the borders of frames, segments, open files and days."""
 
+import json
 import random
 import shutil
 import subprocess
@@ -8,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from keeping import DAY_NS, seal_all, write_open
-from searching import search
+from keeping import DAY_NS, HOST, seal_all, write_open
+from searching import fshipper, search
 
+from consumer.browse.search_process import Around, SearchRequest, command
 from consumer.frame_index import FRAME_BYTES
 from consumer.logview import file_index
 from consumer.logview.query import Globs, Wanted
@@ -132,3 +134,24 @@ def test_context_before_the_frames_of_the_requested_time_and_after_them_is_shown
     found = rows(archive, "/0100000|0199999/", before=2, after=2, since_ns=since_ns, until_ns=until_ns)
     numbers = [99_998, 99_999, 100_000, 100_001, 100_002, -1, 199_997, 199_998, 199_999, 200_000, 200_001]
     assert [int(row.split()[0].lstrip(":-")) if row != "--" else -1 for row in found] == numbers
+
+
+def test_lines_around_a_line_in_browse_are_those_of_earlier_and_later_days(tmp_path: Path) -> None:
+    second = DAY_NS // NANOSECONDS
+    texts = {0: b"one\ntwo\n", 8: b"three\nfour\n", 19: b"five\n"}
+    for number, (start, text) in enumerate(texts.items()):
+        begin = second + number * 30 * 3600
+        write_open(
+            tmp_path, FILE, [text], sequence=7 + 10 * number, date=day_of(begin * NANOSECONDS), start=start,
+            stored_ns=(begin * NANOSECONDS, begin * NANOSECONDS + 5), seconds=[(0, begin)],
+        )  # fmt: skip
+        seal_all(tmp_path)
+    (tmp_path / "archive" / "_archive.json").write_text('{"id": "0000"}')
+    around = Around(time="2026-11-21T06:00:00Z", offset=8, lines=2)
+    made = command(SearchRequest(hosts=(HOST,), files=(FILE,), around=around))
+    archive = ["--archive", str(tmp_path / "archive"), "--json"]
+    said = fshipper(*archive, *made.arguments[1:]).stdout.splitlines()
+    hits = [each for each in map(json.loads, said) if each["type"] == "hit" and each["offset"] == 8]
+    assert [(each["before"], each["line"], each["after"]) for each in hits] == [
+        (["one", "two"], "three", ["four", "five"])
+    ]
