@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,13 +69,16 @@ class Neighbours:
 
     def base(self, part: Part) -> int:
         """Where the text of a part begins in the text of its file."""
-        return next((each.base for each in self._chain(part) if _order(each.part) == _order(part)), 0)
+        chain = self._chain(part)
+        at = bisect_left(chain, _order(part), key=_place)
+        return chain[at].base if at < len(chain) and _place(chain[at]) == _order(part) else 0
 
     def before(self, part: Part) -> Iterator[Placed]:
         """The parts before `part`, the last one first."""
-        earlier = [each for each in self._chain(part) if _order(each.part) < _order(part)]
-        yield from reversed(earlier)
-        first, base = earlier[0] if earlier else Placed(part, self.base(part))
+        chain = self._chain(part)
+        at = bisect_left(chain, _order(part), key=_place)
+        yield from (chain[number] for number in range(at - 1, -1, -1))
+        first, base = chain[0] if at else Placed(part, self.base(part))
         for date in reversed(self._days()):
             if date <= first.day.isoformat():
                 for each in reversed([each for each in self._of_day(date, part) if _order(each) < _order(first)]):
@@ -83,9 +87,10 @@ class Neighbours:
 
     def after(self, part: Part) -> Iterator[Placed]:
         """The parts after `part`, the next one first."""
-        later = [each for each in self._chain(part) if _order(each.part) > _order(part)]
-        yield from later
-        last = later[-1] if later else Placed(part, self.base(part))
+        chain = self._chain(part)
+        at = bisect_right(chain, _order(part), key=_place)
+        yield from (chain[number] for number in range(at, len(chain)))
+        last = chain[-1] if at < len(chain) else Placed(part, self.base(part))
         base = last.base + last.part.raw
         for date in self._days():
             if date >= last.part.day.isoformat():
@@ -125,3 +130,7 @@ class Neighbours:
 def _order(part: Part) -> tuple[int, int]:
     """Parts of one file are in the order of storing; manifests have microseconds."""
     return part.first_ns // file_index.ROUNDED_NS, part.first_sequence
+
+
+def _place(placed: Placed) -> tuple[int, int]:
+    return _order(placed.part)
