@@ -7,7 +7,7 @@ import select
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,7 +94,6 @@ def run(options: SearchOptions, settings: Settings) -> int:
     chosen = selection.Selection(wanted, hosts=options.hosts, files=options.files, query=options.query)
     output.notes(selection.notes(request.archive, settings.collector.state, chosen, parts, is_any=output.is_any))
     output.notes(query.notes)
-    output.notes(_unknown_formats(found) if request.needs_event and by is TimeOf.EVENT else ())
     if options.follow:
         from consumer.search.live import Arriving  # noqa: PLC0415 - only -f needs a server
 
@@ -102,13 +101,18 @@ def run(options: SearchOptions, settings: Settings) -> int:
     return output.end(found)
 
 
-def _unknown_formats(found: Search) -> Iterator[str]:
-    """Notes about the log files whose lines match and have times in no format that is known."""
+def _unknown_formats(found: Search) -> list[tuple[str, str, int]]:
+    """Host and path of log files whose times have no format that is known, and how many of their lines match."""
     unknown = Counter[tuple[str, str]]()
     for number, each in found.totals.by_part.items():
         if not each.is_known and each.hits:
             unknown[found.parts[number].host, found.parts[number].file] += each.hits
-    for (host, file), lines in sorted(unknown.items(), key=lambda each: (-each[1], each[0]))[:MAX_NAMED]:
+    ordered = sorted(unknown.items(), key=lambda each: (-each[1], each[0]))
+    return [(host, file, lines) for (host, file), lines in ordered]
+
+
+def _format_notes(unknown: Sequence[tuple[str, str, int]]) -> Iterator[str]:
+    for host, file, lines in unknown[:MAX_NAMED]:
         counted = units.counted(lines, "line that matches has", "lines that match have")
         yield f"{host} {file}: the format of its times is not known, {counted} the time of storing"
     if len(unknown) > MAX_NAMED:
@@ -209,8 +213,10 @@ class _Output:
     def end(self, found: Search) -> int:
         """Write the summary; the exit code."""
         totals, origins = found.totals, found.totals.origins
+        unknown = _unknown_formats(found) if self.request.is_by_event else []
         if self.as_json:
             searched_until = self._searched_until()
+            named = [{"host": host, "file": file, "lines": lines} for host, file, lines in unknown]
             self._write_object(
                 "summary",
                 hits=totals.hits + self._live_hits,
@@ -221,10 +227,13 @@ class _Output:
                 by=self.request.by.value,
                 time_from={origin.value: origins[origin] for origin in TimeOrigin},
                 **({"stored_until": shown_time(searched_until)} if searched_until else {}),
+                **({"unknown_formats": named} if named else {}),
             )
         self.flush()
         if (others := origins.total() - origins[TimeOrigin.LINE]) and self.request.is_by_event:
             self._note(f"{others} of {origins.total()} lines that match have no time of their own: {_RULE}")
+        for note in _format_notes(unknown):
+            self._note(note)
         if totals.is_truncated:
             shown = units.counted(totals.hits, "line is", "lines are")
             self._note(f"{shown} shown, there may be more; --limit N shows more of them")
