@@ -7,7 +7,7 @@ that, the manifests name the segment that holds the text now.
 import errno
 import glob
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,12 +58,29 @@ def open_part(archive: Path, part: Part, since_ns: int, until_ns: int | None) ->
         RemovedError: retention removed it.
         OSError: it cannot be read.
     """
+
+    def of_time(index: FrameIndex) -> range:
+        if not index.has_times:
+            return range(len(index.frames))
+        return index.within(index.stored_times(part.first_ns, part.last_ns), since_ns, until_ns)
+
     location, stream = _opened(archive, part)
     with stream:
-        yield _reader(stream, part, location, since_ns, until_ns)
+        yield _reader(stream, part, location, of_time)
 
 
-def _reader(stream: BinaryIO, part: Part, location: _Location, since_ns: int, until_ns: int | None) -> SegmentReader:
+@contextmanager
+def open_text(archive: Path, part: Part, start: int, end: int) -> Iterator[Iterator[bytes]]:
+    """Bytes `start` to `end` of the text of a part, in chunks. Raises as `open_part`."""
+    location, stream = _opened(archive, part)
+    inner = _Location(location.path, location.start + start, min(location.end, location.start + end))
+    with stream:
+        yield _reader(stream, part, inner, lambda index: index.holding(inner.start, inner.end)).chunks
+
+
+def _reader(
+    stream: BinaryIO, part: Part, location: _Location, wanted_of: Callable[[FrameIndex], range]
+) -> SegmentReader:
     is_sealed = layout.epoch_of(location.path) is None and "/" + layout.SEALING_PREFIX not in location.path
     codec = layout.codec_of(location.path) if is_sealed else part.codec
     index = frame_index.read(stream) if is_sealed and codec == "zstd" else None
@@ -72,9 +89,7 @@ def _reader(stream: BinaryIO, part: Part, location: _Location, since_ns: int, un
         stored = CountingReader(stream, sys.maxsize if is_sealed else part.stored)
         chunks = _cut(texts(stored, codec), location.start, location.end)
         return SegmentReader(location.path, 0, times, stored, chunks)
-    wanted = range(len(index.frames))
-    if index.has_times:
-        wanted = index.within(index.stored_times(part.first_ns, part.last_ns), since_ns, until_ns)
+    wanted = wanted_of(index)
     frames, before = index.frames, index.frames[: wanted.start]
     raw, at = sum(frame.raw for frame in before), sum(frame.stored for frame in before)
     length = sum(frame.stored for frame in frames[wanted.start : wanted.stop])
