@@ -78,7 +78,7 @@ def produce(
     syslog_sender: Annotated[
         str | None, typer.Option(help="none, or line: the sender's address stands before each line of --syslog")
     ] = None,
-    journald: Annotated[str | None, typer.Option(help="Ship the systemd journal as text or json")] = None,
+    journald: Annotated[str | None, typer.Option(help="Ship the systemd journal as text, syslog or json")] = None,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Print what would be read, from which byte, and what not and why; send nothing"),

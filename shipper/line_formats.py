@@ -164,7 +164,10 @@ _ANCHORED = (
     TimeFamily("day_slash", r"^\[%d/%b/%Y[ :]%T%f%z", "["),
     TimeFamily("us_12_hours", rf"{_EVENT}%m/%d/%Y,? %T%p%z", characters=96),
     TimeFamily("us", rf"{_EVENT}(?=0?[1-9]/|1[0-2]/)%m/%d/%Y[ T,-]{{1,2}}%T%f%z(?! ?[AP]M)", characters=96),
-    TimeFamily("day_first", rf"{_EVENT}%d/%m/%Y[ T,-]{{1,2}}%T%f%z(?! ?[AP]M)", characters=96),
+    TimeFamily("day_first", rf"{_EVENT}%d/%m/%Y(?:[ T,-]{{1,2}}| -- )%T%f%z(?! ?[AP]M)", characters=96),
+    TimeFamily("day_first_dashes", r"^\[?%0d-(?=0[1-9]|1[0-2])%0m-%Y[ T,]{1,2}%T%f%z(?! ?[AP]M)", _DIGITS + "["),
+    TimeFamily("us_dashes", r"^\[?(?=0[1-9]|1[0-2])%0m-%0d-%Y[ T,]{1,2}%T%f%z(?! ?[AP]M)", _DIGITS + "["),
+    TimeFamily("comware", rf"^{_PRI}%%b {{1,2}}%d %T(?::[0-9]{{1,3}})? %Y ", "<%"),
     TimeFamily("day_first_dots", rf"{_EVENT}%d\.%m\.%Y,? %T%f%z", characters=96),
     TimeFamily("year_dots", r"^\[?%Y\.%m\.%d %T%f%z", _DIGITS + "["),
     TimeFamily("websphere", r"^\[%m/%d/%y,? %T%f%z\]", "["),
@@ -236,7 +239,7 @@ TIME_PATHS = (
     "@timestamp", "timestamp", "time", "ts", "datetime", "date", "eventTime", "time_local", "t", "@t", "t.$date",
     "__REALTIME_TIMESTAMP", "asctime", "instant.epochSecond", "Timestamp", "EventTime", "TimeCreated", "time_iso8601",
     "start_time", "T", "Time", "timeUnixNano", "event_timestamp", "TimeGenerated", "log.time", "log.ts",
-    "log.timestamp", "timeMillis",
+    "log.timestamp", "timeMillis", "requestReceivedTimestamp", "stageTimestamp",
 )  # fmt: skip
 """Keys of the time in JSON lines: a text, or a number since 1970. The first that exists is used; a dot leads into an
 object, or into a text that is one. An object is no time."""

@@ -116,6 +116,7 @@ START_PATTERN = (
     rf"(?=(?:{_WITH_COLON})(?: error)?: )"  # .NET, winston
     r"|(?=(?:Critical|Error|Warning|Information|Verbose|Audit)[\t,;])"  # Windows' event log
     r"|(?=(?:FATA|ERRO|EROR|WARN|INFO|DEBU|PANI|TRAC)\[)"  # logrus
+    r"|[a-z0-9]{3,8} *:(?=(?:emerg|alert|crit|err|warn|notice|info|debug) *: )"  # dmesg -x
     r"|=(?=(?:ERROR|CRASH|WARNING|INFO) REPORT)"  # Erlang
     rf"|[^\t]{{8,48}}\t(?=(?:{_ALL})\t)"  # zap
     rf"|(?:[^ ]*+(?<!:) ++){{1,9}}?(?:[^ ]++(?<=:) ++){{1,3}}(?=(?:{_WITH_COLON})(?: error)?: )"  # a tag of syslog
@@ -135,6 +136,7 @@ WORD_PATTERN = (
     r"|(?<=-fs )(?=(?:error|warning) \()|(?<=BTRFS )(?=(?:error|warning|critical|info) \()"  # of the kernel
     r"|(?<=[A-Za-z0-9\]>)] )(?=(?:PANIC|LOG):  )"  # PostgreSQL
     r"|(?<=\.)(?=(?:EMERGENCY|ALERT):)"  # Monolog
+    r"|(?<=[0-9] \[)(?=System\] \[MY-)"  # MySQL
     r"|(?<=\t)(?=(?:Information|Verbose|Critical)\t)"
     r")([A-Za-z]+)"
 )
@@ -142,7 +144,9 @@ KEYED_PATTERN = rf'(?i)(?<![?&])(?:level|lvl|severity|levelname)\\?"?[=:] ?\\?"?
 KEYS = ("level", "lvl", "severity", "LEVEL", "SEVERITY", "Level", "Severity")
 LETTER_PATTERN = (
     r"^(?:[0-9]+-[0-9]+ [0-9]+:[0-9]+:[0-9]+\.[0-9]+\s+[0-9]+\s+[0-9]+ (?=[VDIWEF] )"  # Android
-    r"|(?:[^ ]+ std(?:out|err) [FP] )?(?=[IWEF][0-9]+ [0-9]+:[0-9]+:[0-9]+\.)"  # klog, also in CRI
+    r"|(?:[^ ]+ std(?:out|err) [FP] |[^\]]{1,90}+\]: )?(?=[IWEF][0-9]+ [0-9]+:[0-9]+:[0-9]+\.)"  # klog, CRI, syslog
+    r"|[0-9]+-[0-9]+-[0-9]+[ T][0-9:.]+Z? (?=[DINWEC](?: \| |! ))"  # etcd before 3.4, Telegraf
+    r"|\((?=[NIWC]\) [0-9]+-[0-9]+-)"  # qBittorrent
     r"|[0-9]+-[^ ]+ (?=[FEWID][0-9]? +[A-Z]+ +\[)"  # MongoDB before 4.4
     r"|\[[0-9/, :APM]+[^\]]{0,8}\] [0-9a-f]{1,8} [^ ]+ +(?=[FEWAIC] )"  # WebSphere
     r"|(?=[VDIWEF]/[^ ]+ *\( *[0-9]+\): )"  # Android, brief
@@ -151,6 +155,9 @@ LETTER_PATTERN = (
 MARK_PATTERN = r"^(?:[0-9]+:[A-Z]|\[[0-9]+\]) [0-9]+ [A-Z][a-z][a-z] (?:[0-9]+ )?[0-9]+:[0-9]+:[0-9]+\.[0-9]+ ([.*#-]) "
 PRIORITY_PATTERN = r"^<([0-9]{1,3})>"
 CISCO_PATTERN = r"%[A-Z][A-Z0-9_]*(?:-[A-Z][A-Z0-9_]*)*-([0-7])-[A-Z0-9_]+:"
+SWITCH_PATTERN = r"%.{1,60}? ?%{0,2}(?:[0-9]{2})?[A-Z][A-Z0-9_]*/([0-7])/[A-Z][A-Z0-9_]*(?:\([a-z]+\))?(?:\[[0-9]+\])?:"
+JUL_SECOND_PATTERN = r"^(?:SEVERE|WARNING|INFO|CONFIG|FINE|FINER|FINEST): "
+"""The second line of a record of java.util.logging; the first has the time."""
 SAMBA_PATTERN = r"^\[[0-9]+/[0-9]+/[0-9]+ [0-9:.]+, {1,2}([0-9]{1,2})[\],]"
 
 
@@ -174,6 +181,7 @@ RULES = (
     Rule("letter", LETTER_PATTERN, LETTERS),
     Rule("mark", MARK_PATTERN, MARKS, (" . ", " * ", " # ", " - ")),
     Rule("cisco", CISCO_PATTERN, dict(zip("01234567", SEVERITIES, strict=True)), ("%",), is_number=True),
+    Rule("switch", SWITCH_PATTERN, dict(zip("01234567", SEVERITIES, strict=True)), ("%",), is_number=True),
     Rule("samba", SAMBA_PATTERN, SAMBA, begins="[", is_number=True),
     Rule("start", START_PATTERN, WORDS),
     Rule("word", WORD_PATTERN, WORDS),

@@ -260,7 +260,7 @@ class _Tried:
         self.places = [place for place, name in enumerate(family.groups, 1) if name != "fraction"]
         self._pattern = re.compile(pattern, re.ASCII | re.DOTALL)
         self._characters = characters
-        self._first = first if pattern.startswith("^") else ""
+        self._first = first if pattern.startswith("^") and family.is_anchored else ""
         self._fraction = family.groups.index("fraction") + 1 if "fraction" in family.groups else 0
         last = next((name for name in ("second", "clock", "epoch") if name in family.groups), "year")
         self._clock = family.groups.index(last) + 1

@@ -252,7 +252,7 @@ class ProducerSettings(_Section):
     stdin_name: str = "/dev/stdin"  #: name of standard input (`produce -`) in the archive
     syslog: tuple[str, ...] = ()  #: addresses to listen on: udp:HOST:PORT, tcp:HOST:PORT, unix:PATH, unix-stream:PATH
     syslog_sender: Annotated[str, Field(pattern="^(none|line)$")] = "none"  #: line: address of the sender in front
-    journald: Annotated[str, Field(pattern="^(|text|json)$")] = ""  #: format of the systemd journal; empty: off
+    journald: Annotated[str, Field(pattern="^(|text|syslog|json)$")] = ""  #: format of the systemd journal; empty: off
     journald_directory: Path | None = None  #: directory of another journal, of a machine or container
     journald_match: tuple[str, ...] = ()  #: FIELD=VALUE, as of journalctl
     spool: Annotated[Size, Field(ge=1024 * 1024)] = 256 * 1024 * 1024  #: maximum bytes of a spool

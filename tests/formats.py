@@ -326,9 +326,7 @@ EXAMPLES = (
         "error",
     ),
     Example("journald, text", "2026-11-28T10:00:00.123456Z web1 app[12]: disk failed", TEN, "Z", "none"),
-    Example(
-        "journald, text with priority", "<3>2026-11-28T10:00:00.123456Z web1 app[12]: disk failed", TEN, "Z", "error"
-    ),
+    Example("journald, syslog", "<27>2026-11-28T10:00:00.123456Z web1 app[12]: disk failed", TEN, "Z", "error"),
     Example(
         "ECS", '{"@timestamp":"2026-11-28T10:00:00.123Z","log.level":"error","message":"failed"}', TEN, "Z", "error"
     ),
@@ -634,5 +632,59 @@ EXAMPLES = (
         TEN,
         "",
         "none",
+    ),
+    Example(
+        "Envoy",
+        "[2026-11-28 10:00:00.123][1][critical][main] [source/server/server.cc:117] error initializing",
+        TEN,
+        "",
+        "fatal",
+    ),
+    Example(
+        "etcd before 3.4",
+        "2026-11-28 10:00:00.123456 W | etcdserver: read-only range request took too long",
+        TEN,
+        "",
+        "warn",
+    ),
+    Example("Telegraf", "2026-11-28T10:00:00Z E! [outputs.influxdb] failed to write", TEN, "Z", "error"),
+    Example("qBittorrent", "(W) 2026-11-28T10:00:00 - File error alert", TEN, "", "warn"),
+    Example(
+        "klog through syslog",
+        "Nov 28 10:00:00 node1 kubelet[12]: W1128 10:00:00.123456   12 x.go:1] slow",
+        TEN,
+        "",
+        "warn",
+    ),
+    Example(
+        "Kubernetes, audit",
+        '{"kind":"Event","level":"Metadata","verb":"list","requestReceivedTimestamp":"2026-11-28T10:00:00.000000Z"}',
+        TEN,
+        "Z",
+        "none",
+    ),
+    Example(
+        "dmesg -x -T", "kern  :warn  : [Sat Nov 28 10:00:00 2026] CPU0: temperature above threshold", TEN, "", "warn"
+    ),
+    Example("dmesg -x", "kern  :err   : [12345.678901] EXT4-fs error (device sda1)", "", "", "error"),
+    Example(
+        "MySQL 8, system",
+        "2026-11-28T10:00:00.123456Z 0 [System] [MY-010931] [Server] ready for connections",
+        TEN,
+        "Z",
+        "info",
+    ),
+    Example("Suricata", "28/11/2026 -- 10:00:00 - <Notice> - This is Suricata version 6.0.1", TEN, "", "notice"),
+    Example("day first, dashes", "28-11-2026 10:00:00 ERROR failed", TEN, "", "error"),
+    Example("month first, dashes", "11-28-2026 10:00:00 ERROR failed", TEN, "", "error"),
+    Example(
+        "Comware", "%Nov 28 10:00:00:123 2026 SW1 SHELL/6/SHELL_LOGIN: bob logged in from 10.0.0.9", TEN, "", "info"
+    ),
+    Example(
+        "Huawei VRP",
+        "Nov 28 2026 10:00:00+00:00 SW1 %%01IFNET/3/LINK(l)[1]:The state of the interface changed",
+        TEN,
+        "+00:00",
+        "error",
     ),
 )

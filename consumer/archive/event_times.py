@@ -65,14 +65,19 @@ class EventTimes:
     the message. Before the first line with a time, and in a file without times, a line has the time of storing.
     """
 
-    def __init__(self, day: dt.date, zone: str, sample: bytes) -> None:
+    def __init__(self, day: dt.date, zone: str, sample: bytes, clock: "LineClock | None" = None) -> None:
         self._day = day  #: on which it was stored (UTC)
         self._zone = zone
-        self._clock: LineClock | None = None
+        self._clock = clock
         self._sample = sample  # of its text: the form of its times is detected from it
         self._passed = deque[tuple[bytes, int, int]](maxlen=UNREAD_CHUNKS)  # while there is no clock
         self._last: int | None = None  # the time of the last line before `_at` that has one
         self._at = 0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the form of its times is known, as far as that was needed."""
+        return self._clock is None or self._clock.has_times
 
     def begin(self, start: int) -> None:
         """The lines from `start` of a text on come next."""
@@ -90,7 +95,7 @@ class EventTimes:
         clock = self._clock or self._begin_clock()
         if not clock.has_times:
             return None
-        own = clock.time_ns(_timed(text, begin, stop))
+        own = clock.time_ns(timed(text, begin, stop))
         if own is not None:
             self._last, self._at = own, stop
             return own, TimeOrigin.LINE
@@ -114,14 +119,15 @@ class EventTimes:
         stop = end if clock.has_times else self._at
         while stop > self._at:
             begin = text.rfind(b"\n", self._at, stop - 1) + 1 or self._at
-            if (own := clock.time_ns(_timed(text, begin, stop))) is not None:
+            if (own := clock.time_ns(timed(text, begin, stop))) is not None:
                 self._last = own
                 break
             stop = begin
         self._at = end
 
 
-def _timed(text: bytes, begin: int, stop: int) -> bytes:
+def timed(text: bytes, begin: int, stop: int) -> bytes:
+    """The bytes of a line that are searched for a time."""
     return text[begin : min(stop, begin + TIMED_BYTES)].rstrip(b"\r\n")
 
 

@@ -17,6 +17,7 @@ of it was stored in one second. A segment without a table is read from its begin
 import itertools
 import os
 import struct
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import BinaryIO, NamedTuple
@@ -115,6 +116,11 @@ class FrameIndex:
             if last_ns >= since_ns and (until_ns is None or first_ns < until_ns)
         ]
         return range(wanted[0], wanted[-1] + 1) if wanted else range(0)
+
+    def holding(self, start: int, end: int) -> range:
+        """The numbers of the frames that hold bytes `start` to `end` of the text."""
+        ends = list(itertools.accumulate(frame.raw for frame in self.frames))
+        return range(bisect_right(ends, start), min(bisect_left(ends, end) + 1, len(ends)))
 
 
 def encode(index: FrameIndex) -> bytes:

@@ -93,6 +93,21 @@ def find(archive: Path, state: Path | None, wanted: Wanted, borders: Mapping[int
     return sorted(needed, key=lambda part: (part.first_ns, part.path))
 
 
+def opened(archive: Path, state: Path | None, wanted: Wanted) -> list[Part]:
+    """Files that are not sealed. Raises ConfigError: there is no archive; OSError."""
+    return [part for part in _open(archive, state, _identity(archive), wanted) if part.raw]
+
+
+def segments_of_day(archive: Path, date: str, host: str, file: str, sign: bytes) -> list[Part]:
+    """The segments of a file on one day; each line about them in a manifest contains `sign`. Raises OSError."""
+    segments: list[Segment] = []
+    for path in manifests_of_day(archive, date):
+        with path.open("rb") as lines:
+            found = manifest.segments_in(line for line in lines if sign in line)
+            segments += [each for each in found if (each.host, each.file) == (host, file)]
+    return [part for segment in manifest.standing(segments) if (part := _of_segment(segment)).raw]
+
+
 def is_archive(directory: Path) -> bool:
     """Whether a collector writes there."""
     try:

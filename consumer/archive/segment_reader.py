@@ -66,12 +66,19 @@ def open_part(archive: Path, part: Part, since_ns: int, until_ns: int | None) ->
         yield _from_line(_reader(stream, part, location, since_ns, until_ns))
 
 
+@contextmanager
+def open_text(archive: Path, part: Part, start: int, end: int) -> Iterator[Iterator[bytes]]:
+    """Bytes `start` to `end` of the text of a part, in chunks. Raises as `open_part`."""
+    location, stream = _opened(archive, part)
+    inner = _Location(location.path, location.start + start, min(location.end, location.start + end))
+    with stream:
+        yield _text(stream, part, inner)
+
+
 def _reader(stream: BinaryIO, part: Part, location: _Location, since_ns: int, until_ns: int | None) -> SegmentReader:
-    is_sealed = layout.epoch_of(location.path) is None and "/" + layout.SEALING_PREFIX not in location.path
-    codec = layout.codec_of(location.path) if is_sealed else part.codec
-    index = frame_index.read(stream) if is_sealed and codec == "zstd" else None
+    is_sealed, codec, index = _form(stream, part, location)
     times = _times(stream, part, location, index) if is_sealed and codec == "zstd" else _of_part(part)
-    if index is None and codec == "none":
+    if codec == "none":
         return _plain_reader(stream, location, times, times.within(since_ns, until_ns))
     if index is None:
         stored = CountingReader(stream, sys.maxsize if is_sealed else part.stored)
@@ -83,18 +90,40 @@ def _reader(stream: BinaryIO, part: Part, location: _Location, since_ns: int, un
         wanted = index.within(of_all, since_ns, until_ns)
         if of_all.bounds(sum(frame.raw for frame in index.frames[: wanted.start]))[1] >= since_ns:
             wanted = range(max(0, wanted.start - 1), wanted.stop)  # its first line may begin in the frame before
-    frames, before = index.frames, index.frames[: wanted.start]
-    raw, at = sum(frame.raw for frame in before), sum(frame.stored for frame in before)
-    length = sum(frame.stored for frame in frames[wanted.start : wanted.stop])
-    raw_end = raw + sum(frame.raw for frame in frames[wanted.start : wanted.stop])
-    stream.seek(at)
-    stored = CountingReader(stream, length)
+    raw, raw_end, stored = _of_frames(stream, index, wanted)
     start, end = max(raw, location.start), min(raw_end, location.end)
-    following = (frame.stored for frame in frames[wanted.stop :]) if wanted else ()
+    following = (frame.stored for frame in index.frames[wanted.stop :]) if wanted else ()
     chunks = _cut(
         _to_line_end(stored, codec, following), start - raw, max(start, end) - raw, max(start, location.end) - raw
     )
     return SegmentReader(location.path, start - location.start, times, stored, chunks)
+
+
+def _text(stream: BinaryIO, part: Part, location: _Location) -> Iterator[bytes]:
+    """Just the text of a location."""
+    is_sealed, codec, index = _form(stream, part, location)
+    raw, stored = 0, CountingReader(stream, sys.maxsize if is_sealed else part.stored)
+    if codec == "none":
+        raw, stored = location.start, CountingReader(stream, max(0, location.end - location.start))
+        stream.seek(raw)
+    elif index is not None:
+        raw, _, stored = _of_frames(stream, index, index.holding(location.start, location.end))
+    return _cut(texts(stored, codec), location.start - raw, location.end - raw, location.end - raw)
+
+
+def _form(stream: BinaryIO, part: Part, location: _Location) -> tuple[bool, str, FrameIndex | None]:
+    """Whether a file is sealed, its codec, and the index of its frames."""
+    is_sealed = layout.epoch_of(location.path) is None and "/" + layout.SEALING_PREFIX not in location.path
+    codec = layout.codec_of(location.path) if is_sealed else part.codec
+    return is_sealed, codec, frame_index.read(stream) if is_sealed and codec == "zstd" else None
+
+
+def _of_frames(stream: BinaryIO, index: FrameIndex, wanted: range) -> tuple[int, int, CountingReader]:
+    """Where the text of some frames begins and ends, and their bytes."""
+    before, frames = index.frames[: wanted.start], index.frames[wanted.start : wanted.stop]
+    raw = sum(frame.raw for frame in before)
+    stream.seek(sum(frame.stored for frame in before))
+    return raw, raw + sum(frame.raw for frame in frames), CountingReader(stream, sum(frame.stored for frame in frames))
 
 
 def _plain_reader(stream: BinaryIO, location: _Location, times: StoredTimes, wanted: tuple[int, int]) -> SegmentReader:

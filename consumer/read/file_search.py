@@ -1,7 +1,9 @@
 """Find the hits of a query in the text of one file, with lines of context. Bounded memory, however long lines are."""
 
+import contextlib
 import datetime as dt
 import heapq
+import itertools
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -10,11 +12,15 @@ from typing import NamedTuple
 
 from consumer.archive.event_times import EventTimes, TimeOf, TimeOrigin
 from consumer.archive.parts import Part
-from consumer.archive.segment_reader import SegmentReader, open_part
+from consumer.archive.segment_io import BROKEN
+from consumer.archive.segment_reader import SegmentReader, open_part, open_text
 from consumer.archive.selection import Allowance, Wanted
+from consumer.read.neighbours import Neighbours, Placed
 from consumer.read.prefilter import candidates
 from consumer.read.query import USUAL
+from consumer.read.records import Records
 from consumer.read.search_query import Query
+from consumer.read.search_unit import Unit
 from shipper import zones
 from shipper.layout import NANOSECONDS
 
@@ -32,6 +38,15 @@ MAX_CONTEXT_BYTES = 1024 * 1024
 NO_BOUND_NS = 1 << 64
 
 
+class ContextLine(NamedTuple):
+    """A line before or after one that matches."""
+
+    at: int  #: where it begins in the text of its log file, see `Neighbours`
+    end: int  #: where the next line begins
+    line: bytes  #: without its newline, at most SHOWN_BYTES
+    is_hit: bool = False  #: it matches itself
+
+
 class Hit(NamedTuple):
     """One line that matches."""
 
@@ -40,8 +55,9 @@ class Hit(NamedTuple):
     at: int  #: where the line begins in the text of its file
     line: bytes  #: without its newline, at most SHOWN_BYTES
     is_cut: bool
-    before: tuple[bytes, ...]
-    after: tuple[bytes, ...]
+    before: tuple[ContextLine, ...]
+    after: tuple[ContextLine, ...]
+    place: tuple[int, int]  #: where the line begins in the text of its log file, and where the next one begins
     stored_ns: tuple[int, int]  #: the first and the last time at which it may have been stored
     time_origin: TimeOrigin = TimeOrigin.STORED
 
@@ -71,6 +87,7 @@ class Request:
     newest_first: bool = False
     by: TimeOf = TimeOf.STORED
     allowance: Allowance = USUAL  #: by event
+    unit: Unit = Unit.LINE
     zone: str = ""  #: in whose hours and days the histogram counts; empty: UTC
 
     @property
@@ -125,6 +142,7 @@ class Found:
     buckets: Counter[int] = field(default_factory=Counter)
     bytes_read: int = 0
     path: str = ""
+    is_known: bool = True  #: the form of its times is, as far as that was needed
 
 
 Report = Callable[[list[Hit], int, int], None]
@@ -134,12 +152,16 @@ Report = Callable[[list[Hit], int, int], None]
 class FileSearch:
     """Searches one part of the archive."""
 
-    def __init__(self, request: Request, part: Part, number: int, report: Report) -> None:
+    def __init__(
+        self, request: Request, part: Part, number: int, report: Report, neighbours: Neighbours | None = None
+    ) -> None:
         self._request = request
+        self._neighbours = neighbours or Neighbours(request.archive)
+        self._base = self._neighbours.base(part)
         self._part = part
         self._number = number
         self._report = report
-        self._waiting: deque[tuple[Hit, list[bytes]]] = deque()  # for lines after them
+        self._waiting: deque[tuple[Hit, list[ContextLine]]] = deque()  # for lines after them
         most = request.most_hits
         keeps_last = most and request.newest_first and not request.is_by_event
         self._last: deque[Hit] | None = deque(maxlen=most) if keeps_last else None
@@ -148,9 +170,13 @@ class FileSearch:
         self._event: EventTimes | None = None
         self._first_times: list[int] = []  # of the first hits by event, negative: a heap, the latest of them on top
         self._zone = zones.load(request.zone) or dt.UTC
+        self._records: Records | None = None
         self._wanted = (0, part.raw)  # the text that may have been stored in the time that is wanted
         self._ready: list[Hit] = []
-        self._tail = b""  # the end of the chunk before, for -B
+        self._tail = b""  # the end of the text before the chunk, for -B
+        self._begin = 0  # of the text that is read
+        self._earlier: list[ContextLine] | None = None  # the lines before it; None: they were not needed so far
+        self._last_hits = deque[int](maxlen=request.before or 1)
         self._found = Found()
 
     def run(self) -> Found:
@@ -161,25 +187,52 @@ class FileSearch:
             self._found.path, self._wanted = reader.path, reader.times.within(*span)
             if request.needs_event:
                 self._event = EventTimes(self._part.day, self._part.zone, reader.sample)
-            for text, start, end, at in _lines(reader):
+            self._begin = stop = reader.text_start
+            for text, start, end, at in self._blocks(reader):
+                self._begin = at + start if self._found.bytes_read == 0 else self._begin
+                stop = at + end
                 if self._event is not None:
                     self._event.begin(start)
                 is_over = self._scan_lines(reader, text, start, end, at)
                 if self._event is not None:
                     self._event.end(text, start, end)
                 self._found.bytes_read = reader.stored.octets
-                complete_ns = reader.times.at(at + end) - request.late_ns(self._part)
+                complete_ns = reader.times.at(min(at + end, self._part.raw)) - request.late_ns(self._part)
                 if is_over or self._is_enough or self._is_enough_by_event(complete_ns):
                     break
                 if not self._holds:
                     self._flush(complete_ns)
-        while self._waiting:
-            self._complete()
+        if self._event is not None:
+            self._found.is_known = self._event.is_known
+        if self._waiting:
+            self._read_on(self._base + stop)
         if self._holds:
             kept = self._ready if self._last is None else self._last
             self._ready = sorted(kept, key=request.order)[: request.most_hits]
         self._flush(self._part.last_ns)
         return self._found
+
+    def _blocks(self, reader: SegmentReader) -> Iterator[tuple[bytes, int, int, int]]:
+        """Whole lines; with records whole records."""
+        blocks = _lines(reader.chunks, reader.text_start)
+        if self._request.unit is Unit.LINE:
+            return blocks
+        self._records = Records(self._part, self._neighbours, _lines)
+        if self._event is not None:
+            self._event = EventTimes(self._part.day, self._part.zone, reader.sample, self._records.clock)
+        return self._records.blocks(blocks, reader.text_start)
+
+    def _candidates(self, text: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Begin and end of the lines or records that match, if the query is decided by that, and else may match."""
+        query = self._request.query
+        if self._records is not None:
+            found = self._records.candidates(query.finder, text, start, end)
+            return (each for each in found if query.is_decided or query.matches_record(text[each[0] : each[1]]))
+        return (
+            (begin, stop)
+            for begin, stop in candidates(query.finder, text, start, end)
+            if query.is_decided or query.matches(text[begin : stop - (text[stop - 1] == _NEWLINE)])
+        )
 
     @property
     def _is_enough(self) -> bool:
@@ -207,7 +260,7 @@ class FileSearch:
             if request.counts_only:
                 continue
             if self._waiting:
-                self._follow(text, position, found.stop)
+                self._follow(text, position, found.stop, self._base + at, found.begin)
             position = found.stop
             hit = self._hit(reader, text, start, at, found)
             if request.after:
@@ -217,7 +270,7 @@ class FileSearch:
             if self._is_enough:
                 return True
         if self._waiting:
-            self._follow(text, position, end)
+            self._follow(text, position, end, self._base + at)
         if request.before:
             self._tail = (self._tail + text[max(start, end - MAX_CONTEXT_BYTES) : end])[-MAX_CONTEXT_BYTES:]
         return False
@@ -225,16 +278,15 @@ class FileSearch:
     def _matching(self, reader: SegmentReader, text: bytes, start: int, end: int, at: int) -> Iterator[_Match]:
         """Each line that matches and is of the time that is wanted."""
         request, found = self._request, self._found
-        query, since, until = request.query, request.since_ns, request.until_ns
+        since, until = request.since_ns, request.until_ns
         since_second = since - since % NANOSECONDS  # the archive knows seconds of storing
         needs_time = bool(since or until is not None or request.bucket_ns or not request.counts_only)
-        for begin, stop in candidates(query.finder, text, start, end):
-            if not query.is_decided and not query.matches(text[begin : stop - (text[stop - 1] == _NEWLINE)]):
-                continue
+        for begin, stop in self._candidates(text, start, end):
             if not needs_time:
                 found.hits += 1
                 continue
-            own = self._event.time_of(text, begin, stop) if self._event is not None else None
+            first = stop if self._records is None else text.find(b"\n", begin, stop) + 1 or stop
+            own = self._event.time_of(text, begin, first) if self._event is not None else None
             if own is not None:
                 (time_ns, origin), earliest = own, since
             else:
@@ -253,36 +305,75 @@ class FileSearch:
 
     def _hit(self, reader: SegmentReader, text: bytes, start: int, at: int, found: _Match) -> Hit:
         begin, end = found.begin, found.stop - (text[found.stop - 1] == _NEWLINE)
+        place = self._base + at + begin
+        before = tuple(self._lines_before(text, start, begin, self._base + at)) if self._request.before else ()
+        self._last_hits.append(place)
         return Hit(
             time_ns=found.time_ns,
             number=self._number,
             at=at + begin,
             line=text[begin : min(end, begin + SHOWN_BYTES)],
             is_cut=end - begin > SHOWN_BYTES,
-            before=self._lines_before(text, start, begin) if self._request.before else (),
+            before=before,
             after=(),
+            place=(place, self._base + at + found.stop),
             stored_ns=reader.times.bounds(at + begin),
             time_origin=found.origin,
         )
 
-    def _lines_before(self, text: bytes, start: int, begin: int) -> tuple[bytes, ...]:
-        wanted, found, end = self._request.before, list[bytes](), begin
-        while len(found) < wanted and end > start:
-            line_start = text.rfind(b"\n", start, end - 1) + 1 or start
-            found.append(text[line_start : min(end - 1, line_start + SHOWN_BYTES)])
-            end = line_start
+    def _lines_before(self, text: bytes, start: int, begin: int, base: int) -> list[ContextLine]:
+        """`base`: where `text` begins in the text of the log file."""
+        wanted = self._request.before
+        found = _last_lines(text, start, begin, base, wanted)
         if len(found) < wanted and self._tail:
-            earlier = self._tail.removesuffix(b"\n").rsplit(b"\n", wanted - len(found))
-            found += [each[:SHOWN_BYTES] for each in reversed(earlier)][: wanted - len(found)]
-        return tuple(reversed(found))
+            found[:0] = _last_lines(self._tail, 0, len(self._tail), base + start - len(self._tail), wanted - len(found))
+        if len(found) < wanted and len(self._tail) < MAX_CONTEXT_BYTES:
+            if self._earlier is None:
+                self._earlier = self._lines_earlier()
+            found[:0] = self._earlier[max(0, len(self._earlier) - wanted + len(found)) :]
+        return [each._replace(is_hit=True) if each.at in self._last_hits else each for each in found]
 
-    def _follow(self, text: bytes, position: int, end: int) -> None:
-        """Give the lines between `position` and `end` to the hits that wait for them."""
+    def _lines_earlier(self) -> list[ContextLine]:
+        """The lines before the text that is read: of frames that were passed over, and of the parts before."""
+        request, found = self._request, list[ContextLine]()
+        for part, lines in lines_before(Placed(self._part, self._base), self._begin, request.before, self._neighbours):
+            is_wanted = part is not self._part and part.first_ns >= request.since_ns
+            found[:0] = self._judged(lines) if is_wanted else lines
+        return found
+
+    def _judged(self, lines: list[ContextLine]) -> list[ContextLine]:
+        """The same, with the mark of those that match."""
+        return [each._replace(is_hit=self._request.query.matches(each.line)) for each in lines]
+
+    def _read_on(self, stop: int) -> None:
+        """The lines of the log file after `stop`, for the hits that wait for them."""
+        request = self._request
+        pieces = itertools.chain([Placed(self._part, self._base)], self._neighbours.after(self._part))
+        with contextlib.suppress(OSError, *BROKEN):
+            for part, base in pieces:
+                begin = max(0, stop - base)
+                if begin >= part.raw:
+                    continue
+                is_wanted = request.until_ns is None or part.first_ns < request.until_ns
+                judges = is_wanted and part is not self._part
+                with open_text(request.archive, part, begin, part.raw) as chunks:
+                    for text, start, end, at in _lines(chunks, begin):
+                        self._follow(text, start, end, base + at, judges=judges)
+                        if not self._waiting:
+                            return
+        while self._waiting:
+            self._complete()
+
+    def _follow(
+        self, text: bytes, position: int, end: int, base: int, hit: int = -1, *, judges: bool = False
+    ) -> None:  # fmt: skip
+        """Give the lines between `position` and `end` to the hits that wait for them. `hit`: where one begins."""
         while self._waiting and position < end:
             stop = text.find(b"\n", position, end) + 1 or end
             line = text[position : min(stop - (text[stop - 1] == _NEWLINE), position + SHOWN_BYTES)]
+            is_hit = position == hit or (judges and self._request.query.matches(line))
             for _, after in self._waiting:
-                after.append(line)
+                after.append(ContextLine(base + position, base + stop, line, is_hit))
             while self._waiting and len(self._waiting[0][1]) >= self._request.after:
                 self._complete()
             position = stop
@@ -314,14 +405,46 @@ def bucket_of(time_ns: int, bucket_ns: int, zone: dt.tzinfo) -> int:
     return time_ns - (time_ns + offset_ns) % bucket_ns
 
 
-def _lines(reader: SegmentReader) -> Iterator[tuple[bytes, int, int, int]]:
+def lines_before(
+    place: Placed, end: int, count: int, neighbours: Neighbours
+) -> Iterator[tuple[Part, list[ContextLine]]]:
+    """The last lines before byte `end` of a part, at most `count`, as lines of this part and of those before it."""
+    found = octets = 0
+    pieces = itertools.chain(
+        [(place, end)], ((each, each.part.raw) for each in neighbours.before(place.part))
+    )  # fmt: skip
+    with contextlib.suppress(OSError, *BROKEN):  # a part that cannot be read is named where it is searched
+        for (part, base), stop in pieces:
+            start = max(0, stop - MAX_CONTEXT_BYTES)
+            with open_text(neighbours.archive, part, start, stop) as chunks:
+                text = b"".join(chunks)
+            lines = _last_lines(text, 0, len(text), base + start, count - found)
+            yield part, lines
+            found, octets = found + len(lines), octets + sum(len(each.line) for each in lines)
+            if start or found >= count or octets >= MAX_CONTEXT_BYTES:
+                return
+
+
+def _last_lines(text: bytes, start: int, end: int, base: int, count: int) -> list[ContextLine]:
+    """The last lines between `start` and `end`, at most `count`, oldest first. `base`: where `text` begins."""
+    found = deque[ContextLine]()
+    while len(found) < count and end > start:
+        begin = text.rfind(b"\n", start, end - 1) + 1 or start
+        stop = end - (text[end - 1] == _NEWLINE)
+        found.appendleft(ContextLine(base + begin, base + end, text[begin : min(stop, begin + SHOWN_BYTES)]))
+        end = begin
+    return list(found)
+
+
+def _lines(chunks: Iterator[bytes], at: int) -> Iterator[tuple[bytes, int, int, int]]:
     """Chunks with the range of whole lines in each, and where the chunk begins in the text of the part.
+
+    `at`: where the first of them begins.
 
     A line that crosses chunks is a chunk of its own, so that the others are not copied.
     """
-    rest, at = list[bytes](), reader.text_start
-    length = 0  # of the rest
-    for chunk in reader.chunks:
+    rest, length = list[bytes](), 0
+    for chunk in chunks:
         start = 0
         if rest:
             start = chunk.find(b"\n") + 1

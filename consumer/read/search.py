@@ -2,16 +2,14 @@
 
 import contextlib
 import datetime as dt
-import json
 import os
 import select
-import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from consumer.archive import parts as file_index
 from consumer.archive.event_times import TimeOf, TimeOrigin
@@ -19,164 +17,31 @@ from consumer.archive.parts import Part
 from consumer.archive.selection import Wanted
 from consumer.read import selection_notes
 from consumer.read.display import (
-    MARKS,
     STDOUT,
     Screen,
-    colour,
     printable,
     screen_for,
-    shown_about,
-    shown_in,
     shown_time,
 )
 from consumer.read.file_search import Request
-from consumer.read.query import USUAL, Piece, allowance_of, wanted_of, zone_of
+from consumer.read.neighbours import Neighbours
+from consumer.read.query import USUAL, allowance_of, wanted_of, zone_of
+from consumer.read.search_display import Groups, ShownHit, ShownTimes, counts, histogram, json_hit, json_line, text_hit
 from consumer.read.search_options import CountBy, ProgressForm, SearchOptions
 from consumer.read.search_pool import Search
-from consumer.read.search_query import Case, Options, Query, parse, parse_fixed
-from shipper import units, zones
+from consumer.read.search_query import Case, Options, parse, parse_fixed
+from consumer.read.search_unit import Unit
+from shipper import units
 from shipper.errors import EXIT_OK, EXIT_OTHER, UsageError
 from shipper.interrupts import interrupt_on_termination
 from shipper.layout import NANOSECONDS, date_of
 from shipper.moments import duration_seconds
 from shipper.settings import Settings
 
-BARS = " ▏▎▍▌▋▊▉█"
-"""Eighths of a character."""
-MAX_BAR = 50
-MAX_ROWS = 2000
-"""Rows of a histogram that are drawn; more buckets are listed without the empty ones between them."""
-
-
-class ShownHit(NamedTuple):
-    """A hit with all that is known of it."""
-
-    time_ns: int  #: by which it was selected
-    stored_ns: tuple[int, int]  #: the first and the last time at which it may have been stored
-    time_from: TimeOrigin
-    host: str
-    file: str
-    source: str
-    offset: int | None
-    line: bytes
-    before: tuple[bytes, ...] = ()
-    after: tuple[bytes, ...] = ()
-    segment: str = ""
-    is_cut: bool = False
-    zone: str = ""  #: IANA name of the zone of its host
-
-
-def _decoded(line: bytes) -> str:
-    """A line as text; bytes that are no UTF-8 as lone surrogates."""
-    return line.decode("utf-8", "surrogateescape")
-
-
-def json_line(kind: str, **fields: Any) -> bytes:
-    """One object of the output of `--json`."""
-    return json.dumps({"type": kind, **fields}, separators=(",", ":")).encode() + b"\n"
-
-
-def json_hit(hit: ShownHit, *, by: TimeOf) -> bytes:
-    """A hit for programs: `time` is that of storing, `event_time` the one in the line."""
-    more: dict[str, Any] = {"cut": True} if hit.is_cut else {}
-    first_ns, last_ns = hit.stored_ns
-    is_known = first_ns == last_ns
-    stored_from = TimeOrigin.STORED if is_known else TimeOrigin.ESTIMATED
-    if hit.zone:
-        more |= {"zone": hit.zone}
-    if by is TimeOf.EVENT:
-        more |= {"event_time": shown_in(dt.UTC, hit.time_ns), "time_from": hit.time_from.value}
-        more |= {"stored_from": stored_from.value}
-    else:
-        more |= {"time_from": stored_from.value}
-    if not is_known:
-        more |= {"stored_between": [shown_in(dt.UTC, first_ns), shown_in(dt.UTC, last_ns)]}
-    return json_line(
-        "hit",
-        time=shown_in(dt.UTC, first_ns),
-        host=hit.host,
-        file=hit.file,
-        source=hit.source,
-        offset=hit.offset,
-        line=_decoded(hit.line),
-        before=list(map(_decoded, hit.before)),
-        after=list(map(_decoded, hit.after)),
-        segment=hit.segment,
-        **more,
-    )
-
-
-def text_hit(hit: ShownHit, screen: Screen, shown: "ShownTimes", *, has_context: bool) -> bytes:
-    """A hit for people: control characters are escaped. Lines of context have `-` where a hit has `:`."""
-    when, host, file = shown.of(hit), printable(hit.host), printable(hit.file)
-    if screen is Screen.COLOURED:
-        name = f"\x1b[2m{when}\x1b[0m \x1b[{colour(hit.host)}m{host}\x1b[0m \x1b[2m{file}"
-        marks = {":": ":\x1b[0m ", "-": "-\x1b[0m "}
-    else:
-        name, marks = f"{when} {host} {file}", {":": ": ", "-": "- "}
-    cut = " [cut]" if hit.is_cut else ""
-    rows = [
-        *(f"{name}{marks['-']}{_printable(line)}" for line in hit.before),
-        f"{name}{marks[':']}{_printable(hit.line)}{cut}",
-        *(f"{name}{marks['-']}{_printable(line)}" for line in hit.after),
-    ]
-    return ("\n".join(rows) + ("\n--\n" if has_context else "\n")).encode()
-
-
-@dataclass(frozen=True, slots=True)
-class ShownTimes:
-    """How times are shown to people."""
-
-    by: TimeOf = TimeOf.STORED
-    zone: dt.tzinfo | None = dt.UTC  #: None: that of the host of each line
-
-    def of(self, hit: ShownHit) -> str:
-        """The time of a hit, with a mark that shows where it is from."""
-        zone = self.zone or zones.load(hit.zone) or dt.UTC
-        if hit.time_from is TimeOrigin.ESTIMATED:
-            return shown_about(zone, *hit.stored_ns, hit.time_ns)
-        mark = MARKS[hit.time_from] if self.by is TimeOf.EVENT else ""
-        return mark + shown_in(zone, hit.time_ns)
-
-
-def _printable(line: bytes) -> str:
-    return printable(_decoded(line.removesuffix(b"\r")))
-
-
-def histogram(buckets: Mapping[int, int], bucket_ns: int, zone: dt.tzinfo = dt.UTC) -> bytes:
-    """The counts over time as bars."""
-    if not buckets:
-        return b""
-    first, last = min(buckets), max(buckets)
-    count = (last - first) // bucket_ns + 1
-    starts: Iterable[int] = (  # gaps would fill the screen; where a clock is changed buckets are not in one row
-        sorted({*range(first, last + 1, bucket_ns), *buckets} if zone is dt.UTC else buckets)
-        if count <= MAX_ROWS
-        else sorted(buckets)
-    )
-    most = max(buckets.values())
-    width = max(10, min(MAX_BAR, shutil.get_terminal_size().columns - 40))
-    digits = len(str(most))
-    rows = (
-        f"{shown_in(zone, start)} {buckets.get(start, 0):>{digits}} {_bar(buckets.get(start, 0), most, width)}"
-        for start in starts
-    )
-    return "".join(f"{row.rstrip()}\n" for row in rows).encode()
-
-
-def _bar(count: int, most: int, width: int) -> str:
-    eighths = max(1, round(count * width * 8 / most)) if count else 0
-    return BARS[-1] * (eighths // 8) + (BARS[eighths % 8] if eighths % 8 else "")
-
-
-def counts(rows: Sequence[tuple[str, int]]) -> bytes:
-    """Names and their counts, in this order."""
-    digits = max((len(str(count)) for _, count in rows), default=1)
-    return "".join(f"{count:>{digits}} {printable(name)}".rstrip() + "\n" for name, count in rows).encode()
-
-
 EXIT_UNREADABLE = 3
 DEFAULT_LIMIT = 1000
+MAX_NAMED = 3
+"""Files without times that are named."""
 PROGRESS_SECONDS = 0.5
 _RULE = "that of the last line before it with one (^), else the time of storing (*, and ~ where it is an estimate)"
 CLEAR_LINE = "\r\x1b[K"
@@ -210,6 +75,7 @@ def run(options: SearchOptions, settings: Settings) -> int:
         newest_first=options.newest_first,
         by=by,
         allowance=allowance or USUAL,
+        unit=options.unit,
         zone=options.timezone if zone not in {None, dt.UTC} else "",
     )
     parts = file_index.find(request.archive, settings.collector.state, wanted, {})
@@ -220,14 +86,38 @@ def run(options: SearchOptions, settings: Settings) -> int:
     if options.explain:
         output.explain(parts)
         return EXIT_OK
-    with Search(request, parts, jobs=options.jobs or len(os.sched_getaffinity(0))) as found:
+    neighbours = Neighbours(request.archive)
+    if options.before or options.after or options.unit is Unit.RECORD:
+        neighbours = Neighbours.around(request.archive, settings.collector.state, wanted, parts)
+    jobs = options.jobs or len(os.sched_getaffinity(0))
+    with Search(request, parts, jobs=jobs, neighbours=neighbours) as found:
         output.show(found)
     chosen = selection_notes.Selection(wanted, hosts=options.hosts, files=options.files, query=options.query)
     output.notes(selection_notes.notes(request.archive, settings.collector.state, chosen, parts, is_any=output.is_any))
     output.notes(query.notes)
     if options.follow:
-        _follow(settings, wanted, query, parts, output)
+        from consumer.read.search_live import Arriving  # noqa: PLC0415 - only -f needs a server
+
+        Arriving(request, neighbours, output).follow(settings, wanted, parts)
     return output.end(found)
+
+
+def _unknown_formats(found: Search) -> list[tuple[str, str, int]]:
+    """Host and path of log files whose times have no format that is known, and how many of their lines match."""
+    unknown = Counter[tuple[str, str]]()
+    for number, each in found.totals.by_part.items():
+        if not each.is_known and each.hits:
+            unknown[found.parts[number].host, found.parts[number].file] += each.hits
+    ordered = sorted(unknown.items(), key=lambda each: (-each[1], each[0]))
+    return [(host, file, lines) for (host, file), lines in ordered]
+
+
+def _format_notes(unknown: Sequence[tuple[str, str, int]]) -> Iterator[str]:
+    for host, file, lines in unknown[:MAX_NAMED]:
+        counted = units.counted(lines, "line that matches has", "lines that match have")
+        yield f"{host} {file}: the format of its times is not known, {counted} the time of storing"
+    if len(unknown) > MAX_NAMED:
+        yield f"the same in {units.counted(len(unknown) - MAX_NAMED, 'more file')}"
 
 
 def _case(options: SearchOptions) -> Case:
@@ -239,6 +129,8 @@ def _case(options: SearchOptions) -> Case:
 def _check(options: SearchOptions, *, excludes_follow: bool, is_unlimited: bool) -> None:
     if options.follow and (options.until or options.newest_first or excludes_follow):
         raise UsageError("-f excludes --until, --newest-first, --count and --histogram", hint="search without -f")
+    if options.follow and options.unit is Unit.RECORD:
+        raise UsageError("-f excludes --records: the end of a record is not known", hint="use -A for the lines after")
     if options.follow and options.by is TimeOf.EVENT:
         raise UsageError("-f excludes --by event: lines that arrive are not sorted", hint="search without -f")
     if options.newest_first and is_unlimited:
@@ -275,6 +167,7 @@ class _Output:
     _reported: float = 0.0
     _live_hits: int = 0
     _on_screen: bool = False
+    _groups: Groups = field(default_factory=Groups)
 
     def show(self, found: Search) -> None:
         """Write the hits as they come."""
@@ -284,7 +177,8 @@ class _Output:
             self.hit(
                 ShownHit(
                     hit.time_ns, hit.stored_ns, hit.time_origin, part.host, part.file, source, offset, hit.line,
-                    hit.before, hit.after, segment=read.path if read else part.path, is_cut=hit.is_cut, zone=part.zone,
+                    hit.before, hit.after, hit.place, segment=read.path if read else part.path, is_cut=hit.is_cut,
+                    zone=part.zone,
                 )
             )  # fmt: skip
         self._name_unreadable(found)
@@ -295,11 +189,13 @@ class _Output:
         """Write one hit."""
         self.is_any = True
         self._clear()
-        has_context = bool(self.request.before or self.request.after)
         if self.as_json:
             self._write(json_hit(hit, by=self.request.by))
-        else:
-            self._write(text_hit(hit, self.screen, self.times, has_context=has_context))
+            return
+        if self.request.before or self.request.after:
+            hit, is_apart = self._groups.next(hit)
+            self._write(b"--\n" if is_apart else b"")
+        self._write(text_hit(hit, self.screen, self.times))
 
     def live_hit(self, hit: ShownHit) -> None:
         """Write a hit that arrived during the search."""
@@ -318,8 +214,10 @@ class _Output:
     def end(self, found: Search) -> int:
         """Write the summary; the exit code."""
         totals, origins = found.totals, found.totals.origins
+        unknown = _unknown_formats(found) if self.request.is_by_event else []
         if self.as_json:
             searched_until = self._searched_until()
+            named = [{"host": host, "file": file, "lines": lines} for host, file, lines in unknown]
             self._write_object(
                 "summary",
                 hits=totals.hits + self._live_hits,
@@ -330,10 +228,13 @@ class _Output:
                 by=self.request.by.value,
                 time_from={origin.value: origins[origin] for origin in TimeOrigin},
                 **({"stored_until": shown_time(searched_until)} if searched_until else {}),
+                **({"unknown_formats": named} if named else {}),
             )
         self.flush()
         if (others := origins.total() - origins[TimeOrigin.LINE]) and self.request.is_by_event:
             self._note(f"{others} of {origins.total()} lines that match have no time of their own: {_RULE}")
+        for note in _format_notes(unknown):
+            self._note(note)
         if totals.is_truncated:
             shown = units.counted(totals.hits, "line is", "lines are")
             self._note(f"{shown} shown, there may be more; --limit N shows more of them")
@@ -458,33 +359,3 @@ def _without_number() -> Iterator[None]:
         yield
     except BrokenPipeError:
         raise BrokenPipeError from None
-
-
-def _follow(settings: Settings, wanted: Wanted, query: Query, parts: list[Part], output: _Output) -> None:
-    """Show what is not in `parts`, then what arrives, until this process is interrupted."""
-    import asyncio  # noqa: PLC0415 - only -f needs a server
-
-    from consumer.read.follow import FleetLog, Places  # noqa: PLC0415
-
-    def show(piece: Piece) -> None:
-        for line in piece.lines():
-            text = line.text.removesuffix(b"\n")
-            if query.matches(text):
-                stored = (line.time_ns, line.time_ns)
-                output.live_hit(
-                    ShownHit(
-                        line.time_ns, stored, TimeOrigin.STORED, line.host, line.file, line.source, line.offset, text
-                    )
-                )  # fmt: skip
-
-    async def work() -> None:
-        places = Places(settings=settings, archive=None)
-        async with FleetLog(places, wanted, patience=60.0, name="search", archived=tuple(parts)) as log:
-            async for piece in log.stored(wanted.since_ns, None):
-                show(piece)
-            output.flush()
-            async for piece in log.follow(output.flush):
-                show(piece)
-                output.flush()
-
-    asyncio.run(work())

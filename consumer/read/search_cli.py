@@ -8,6 +8,7 @@ import typer
 from consumer.archive.event_times import TimeOf
 from consumer.read.cli import Config, Files, Hosts, Late, Since, State, Subject, Timezone, Until
 from consumer.read.search_options import MAX_CONTEXT, CountBy, ProgressForm, SearchOptions
+from consumer.read.search_unit import Unit
 from shipper.interrupts import importing
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -36,6 +37,9 @@ def search(
         int, typer.Option("-B", "--before-context", min=0, max=MAX_CONTEXT, help="Lines before each hit")
     ] = 0,
     context: Annotated[int, typer.Option("-C", "--context", min=0, max=MAX_CONTEXT, help="Lines before and after")] = 0,
+    records: Annotated[
+        bool, typer.Option("--records", help="Find records: a line with a time, and the lines without one after it")
+    ] = False,
     count: Annotated[CountBy | None, typer.Option(help="Count the lines instead of showing them")] = None,
     histogram: Annotated[str, typer.Option(metavar="DURATION", help="Count the lines over time: 10m, 1h")] = "",
     newest_first: Annotated[bool, typer.Option("--newest-first", help="Start with the newest lines")] = False,
@@ -91,6 +95,7 @@ def search(
         ignore_case=ignore_case,
         case_sensitive=case_sensitive,
         whole_words=whole_words,
+        unit=Unit.RECORD if records else Unit.LINE,
         as_json=as_json,
         progress=progress,
         explain=explain,

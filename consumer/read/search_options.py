@@ -4,6 +4,7 @@ import enum
 from dataclasses import dataclass
 
 from consumer.archive.event_times import TimeOf
+from consumer.read.search_unit import Unit
 
 MAX_CONTEXT = 1000
 """Lines of context, before and after each."""
@@ -48,6 +49,7 @@ class SearchOptions:
     ignore_case: bool
     case_sensitive: bool
     whole_words: bool
+    unit: Unit
     as_json: bool
     progress: ProgressForm
     explain: bool

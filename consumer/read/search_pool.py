@@ -24,6 +24,7 @@ from consumer.archive.parts import Part
 from consumer.archive.segment_io import BROKEN
 from consumer.archive.segment_reader import RemovedError
 from consumer.read.file_search import FileSearch, Found, Hit, Request
+from consumer.read.neighbours import Neighbours
 from shipper.layout import NANOSECONDS
 
 NICE = 10
@@ -93,11 +94,14 @@ class _Worker:
 class Search:
     """One search over some parts. Use it as a context manager: its end ends every worker."""
 
-    def __init__(self, request: Request, parts: Sequence[Part], *, jobs: int) -> None:
+    def __init__(
+        self, request: Request, parts: Sequence[Part], *, jobs: int, neighbours: Neighbours | None = None
+    ) -> None:
         self.totals = Totals(bytes_total=sum(part.stored for part in parts))
         self.unreadable: list[Unreadable] = []
         self.parts = parts
         self._request = request
+        self._neighbours = neighbours or Neighbours(request.archive)
         self._order = deque(sorted(range(len(parts)), key=lambda number: (self._bound(number), parts[number].path)))
         self._running: dict[int, _Task] = {}
         self._held: list[tuple[int, int, int, Hit]] = []
@@ -157,7 +161,9 @@ class Search:
         context = multiprocessing.get_context("fork")
         ours, theirs = context.Pipe()
         others = [worker.connection for worker in self._workers]
-        process = context.Process(target=_work, args=(theirs, [ours, *others], self._request), daemon=True)
+        process = context.Process(
+            target=_work, args=(theirs, [ours, *others], self._request, self._neighbours), daemon=True
+        )
         before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
         try:
             process.start()
@@ -257,10 +263,10 @@ class Search:
 
 
 def _size(hit: Hit) -> int:
-    return 200 + len(hit.line) + sum(map(len, hit.before)) + sum(map(len, hit.after))
+    return 200 + len(hit.line) + sum(100 + len(each.line) for each in (*hit.before, *hit.after))
 
 
-def _work(connection: Connection, inherited: list[Connection], request: Request) -> None:
+def _work(connection: Connection, inherited: list[Connection], request: Request, neighbours: Neighbours) -> None:
     """A worker: takes files until its pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends it
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -276,11 +282,13 @@ def _work(connection: Connection, inherited: list[Connection], request: Request)
     with contextlib.suppress(EOFError, OSError):
         while True:
             number, part, known_hits = connection.recv()
-            connection.send(_scanned(connection, request, number, part, known_hits))
+            connection.send(_scanned(connection, request, neighbours, number, part, known_hits))
     os._exit(0)
 
 
-def _scanned(connection: Connection, request: Request, number: int, part: Part, known_hits: int) -> _Done:
+def _scanned(
+    connection: Connection, request: Request, neighbours: Neighbours, number: int, part: Part, known_hits: int
+) -> _Done:
     """Search one part; its first `known_hits` hits were sent by a worker before this one."""
     reported, surplus = time.monotonic(), known_hits
     pending = list[Hit]()
@@ -299,7 +307,7 @@ def _scanned(connection: Connection, request: Request, number: int, part: Part, 
             reported, pending = now, []
 
     try:
-        return _Done(number, FileSearch(request, part, number, report).run(), "")
+        return _Done(number, FileSearch(request, part, number, report, neighbours).run(), "")
     except RemovedError:
         return _Done(number, Found(path=part.path), "")
     except (BrokenPipeError, ConnectionResetError):

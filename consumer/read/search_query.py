@@ -15,7 +15,7 @@ import enum
 import re
 import unicodedata
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -150,6 +150,17 @@ class _Not:
 _Node = _Text | _Pattern | _Word | _And | _Or | _Not
 
 
+def _in_some(node: _Node, lines: Sequence[bytes]) -> bool:
+    match node:
+        case _And():
+            return all(_in_some(part, lines) for part in node.parts)
+        case _Or():
+            return any(_in_some(part, lines) for part in node.parts)
+        case _Not():
+            return not _in_some(node.part, lines)
+    return any(map(node.matches, lines))
+
+
 def _regex_finder(regex: Linear) -> Finder:
     """Finds matches in a whole buffer: a regular expression does not match across lines."""
 
@@ -191,6 +202,11 @@ class Query:
     def matches(self, line: bytes) -> bool:
         """Whether a line without its newline matches; a CR at its end is not part of it."""
         return self._tree.matches(line.removesuffix(b"\r"))
+
+    def matches_record(self, text: bytes) -> bool:
+        """Whether some lines match together: each part of the query may be in another one of them."""
+        lines = [line.removesuffix(b"\r") for line in text.removesuffix(b"\n").split(b"\n")]
+        return _in_some(self._tree, lines)
 
 
 class Case(enum.Enum):

@@ -77,6 +77,9 @@ def _read(path: Path) -> Bookmark | None:
     return None
 
 
+_SEVERITIES = frozenset(b"%d" % number for number in range(8))
+_USER, _MAX_FACILITY = 1, 23
+
 Entry = Mapping[str, Any]
 """The fields of one entry: text, a list of numbers (bytes that are no text), a list of those, or null."""
 
@@ -99,6 +102,7 @@ def line_of(entry: Entry, style: str) -> bytes:
     """An entry as one line with its newline.
 
     JSON: every field as journalctl gave it, sorted by name: journalctl itself prints them in another order each time.
+    Syslog: text with the priority in front, as `<30>`; without a priority it is text.
     """
     if style == "json":
         text = json.dumps(entry, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
@@ -106,7 +110,8 @@ def line_of(entry: Entry, style: str) -> bytes:
     pid = _first(entry, "SYSLOG_PID", "_PID")
     who = _first(entry, "SYSLOG_IDENTIFIER", "_COMM") or b"unknown"
     tag = b"%b[%b]" % (who, pid) if pid else who
-    head = b"%b %b %b: " % (_time(entry), _first(entry, "_HOSTNAME") or b"-", tag)
+    priority = _priority(entry) if style == "syslog" else b""
+    head = b"%b%b %b %b: " % (priority, _time(entry), _first(entry, "_HOSTNAME") or b"-", tag)
     return (head + _bytes(entry.get("MESSAGE"))).rstrip(b"\n").replace(b"\n", b"#012") + b"\n"
 
 
@@ -118,6 +123,15 @@ def lost_between(before: str, after: str) -> int:
         return between if first["s"] == second["s"] and between >= 0 else 1
     except (KeyError, ValueError):
         return 1
+
+
+def _priority(entry: Entry) -> bytes:
+    """The facility and the severity of an entry as syslog has them; empty: it has no severity."""
+    facility, severity = _first(entry, "SYSLOG_FACILITY"), _first(entry, "PRIORITY")
+    if severity not in _SEVERITIES:
+        return b""
+    known = int(facility) if facility.isdigit() and len(facility) <= len("127") else _USER
+    return b"<%d>" % ((known if known <= _MAX_FACILITY else _USER) * 8 + int(severity))
 
 
 def _fields(cursor: str) -> dict[str, str]:
@@ -184,7 +198,7 @@ _PROGRAM = "journalctl"
 class Chosen(NamedTuple):
     """What of the journal is read, and how it is written."""
 
-    style: str  #: text or json
+    style: str  #: text, syslog or json
     directory: Path | None = None  #: of journal files; None: the system's journal
     match: tuple[str, ...] = ()  #: FIELD=VALUE, see journalctl(1)
     start_at_end: bool = False  #: leave out what is there at the very first start

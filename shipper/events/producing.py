@@ -417,11 +417,16 @@ def host_moved(*, host: str, before: int, partition: int, version: int) -> None:
 
 def partition_by_map(*, partition: int, version: int, partitions: int, configured: int) -> None:
     """SHIPPER_PARTITIONS disagrees with the partition map of the server; the host follows the map."""
-    say = logger.warning if configured else logger.info
-    say(
-        "partition_by_map", partition=partition, map_version=version, map_partitions=partitions, configured=configured,
-        hint="the map decides: SHIPPER_PARTITIONS is not needed",
-    )  # fmt: skip
+    fields: dict[str, int] = {
+        "partition": partition,
+        "map_version": version,
+        "map_partitions": partitions,
+        "configured": configured,
+    }
+    if configured:
+        logger.warning("partition_by_map", **fields, hint="the map decides: SHIPPER_PARTITIONS is not needed")
+    else:
+        logger.info("partition_by_map", **fields)
 
 
 def partition_kept(*, partition: int, configured: int) -> None:

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from shipper import line_zones
 from shipper.line_formats import ANY, NONE, TIME_PATHS
-from shipper.line_levels import RULES, TEXT_PATHS, Rule
+from shipper.line_levels import JUL_SECOND_PATTERN, RULES, TEXT_PATHS, Rule
 from spark_analytics.lines import json_fields, severity, timestamps
 from spark_analytics.lines.log_formats import LineKind, LogFormat
 from spark_analytics.metrics import auth_events, web_requests
@@ -52,6 +52,7 @@ SUMMED = {
 _NAMES = ("user", "remote", "path")
 """Texts chosen by any user who can write to a log: invalid UTF-8 becomes the same replacement character everywhere."""
 
+JUL = "jul"
 JSON_KEYS = json_fields.keys_of(
     (*TIME_PATHS, *severity.JSON_PATHS, *mask.MESSAGE_KEYS, *itertools.chain(*web_requests.JSON_KEYS.values()))
 )
@@ -237,9 +238,11 @@ def _key(formats: DayFormats) -> Sequence[Column | str]:
     """The columns of `KEY` and those that are summed.
 
     A line without a time in a file whose other lines have one (a stack trace) has no level and no message, unless it
-    is an object in JSON.
+    is an object in JSON, or the second line of java.util.logging, which has both.
     """
     has_message = F.col("second").isNotNull() | _is_of(NONE)
+    if jul := [number for number, one in enumerate(formats.known) if one.family == JUL]:
+        has_message |= F.col("format").isin(jul) & F.col("value").rlike(JUL_SECOND_PATTERN)
     if LineKind.JSON in formats.kinds:
         has_message |= _is(LineKind.JSON) & F.col("value").startswith("{")
     parts, null = F.col("parts"), F.lit(None)

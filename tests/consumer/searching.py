@@ -17,6 +17,7 @@ from consumer.archive import parts as file_index
 from consumer.archive.event_times import TimeOf
 from consumer.archive.selection import Wanted
 from consumer.read.file_search import FileSearch, Hit, Request
+from consumer.read.neighbours import Neighbours
 from consumer.read.query import USUAL
 from consumer.read.search_pool import Search
 from consumer.read.search_query import Query
@@ -42,14 +43,14 @@ class Searched(NamedTuple):
 
 def search(
     archive: Path, query: Query, *, limit: int = 0, newest_first: bool = False, jobs: int = 1,
-    idle: Callable[[], None] = lambda: None, **more: Any,
+    idle: Callable[[], None] = lambda: None, neighbours: Neighbours | None = None, **more: Any,
 ) -> Searched:  # fmt: skip
     """Every hit, in order."""
     allowance = more.get("allowance", USUAL) if more.get("by") is TimeOf.EVENT else None
     wanted = Wanted(since_ns=more.get("since_ns", 0), until_ns=more.get("until_ns"), allowance=allowance)
     parts = file_index.find(archive, archive.parent, wanted, {})
     request = Request(archive=archive, query=query, limit=limit, newest_first=newest_first, **more)
-    with Search(request, parts, jobs=jobs) as found:
+    with Search(request, parts, jobs=jobs, neighbours=neighbours) as found:
         hits = list(found.hits(idle))
         places = []
         for hit in hits:

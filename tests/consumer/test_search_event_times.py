@@ -63,6 +63,11 @@ def test_hits_come_in_the_order_of_their_own_times(archive: Path) -> None:
         b"2026-11-20T08:00:02.500Z web1.example.net /var/log/app.log: 2026-11-20 08:00:02,500"
     )
     assert b"1 of 2 lines that match have no time of their own: that of the last line before it" in text.stderr
+    assert b"the format of its times" not in text.stderr
+    assert objects[-1]["unknown_formats"] == [{"host": PLAIN[0], "file": PLAIN[1], "lines": 1}]
+    text = fshipper("--by", "event", "--archive", str(archive), "without")
+    unknown = f"note: {PLAIN[0]} {PLAIN[1]}: the format of its times is not known, 1 line that matches has the time"
+    assert unknown.encode() in text.stderr
 
 
 def test_the_limit_keeps_the_first_lines_of_all_files(archive: Path) -> None:

@@ -46,6 +46,27 @@ def test_archived_waiting_and_new_lines_are_found_once_each(told: TailFleet) -> 
     assert [bool(each["segment"]) for each in hits] == [True, True, False, False]
 
 
+def test_lines_that_arrive_have_context_of_the_archive_and_of_what_arrives(told: TailFleet) -> None:
+    log = Log(b"one\ntwo\na hit\nthree\nfour\nfive hit\nsix\nseven\n", host=WEB)
+    ends = (0, 8, 14, len(log.data))
+    blocks = told.blocks(log, *ends)
+    told.send(blocks[0])
+    told.drain("--seal")
+    arguments = ["search", "hit", "-f", "-C", "2", "--archive", str(told.archive)]
+    following = Following([*arguments, "--json"], told.environment(), told.directory)
+    told.programs.append(following)  # type: ignore[arg-type]
+    told.send(blocks[1])
+    following.says(b"a hit")  # no line came after it for a while
+    told.send(blocks[2])
+    following.says(b"five hit")
+    assert following.stop(signal.SIGINT) == 130
+    hits = [each for each in objects(following.said()) if each["type"] == "hit"]
+    assert [(each["before"], each["line"], each["after"]) for each in hits] == [
+        (["one", "two"], "a hit", []),
+        (["three", "four"], "five hit", ["six", "seven"]),
+    ]
+
+
 def test_what_is_not_archived_yet_is_found_however_long_ago_it_was_sent(
     told: TailFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,6 +54,7 @@ def test_hits_of_all_hosts_come_in_the_order_of_storing(archive: Path) -> None:
     first = next(each for each in hits if each["host"] == WEB[0])
     assert (first["offset"], first["line"], first["file"]) == (0, "line 00 of web", WEB[1])
     assert first["segment"].startswith("date=2026-11-20/")
+    assert [each["lines"] for each in objects[-1].pop("unknown_formats")] == [30, 30]
     assert objects[-1] | {"seconds": 0, "bytes_read": 0, "bytes_total": 0} == {
         "type": "summary", "hits": 60, "bytes_read": 0, "bytes_total": 0, "seconds": 0, "truncated": False,
         "by": "event", "time_from": {"line": 0, "previous": 0, "stored": 0, "estimated": 60},
@@ -83,14 +84,32 @@ def test_lines_of_context_reach_over_the_borders_of_chunks(archive: Path) -> Non
     (hit,) = (each for each in found(archive, '"line 15 of web"', "-B", "2", "-A", "1") if each["type"] == "hit")
     assert (hit["before"], hit["after"]) == (["line 13 of web", "line 14 of web"], ["line 16 of web"])
     hits = [each for each in found(archive, '"1 of web"', "-C", "20") if each["type"] == "hit"]
-    assert hits[1]["before"] == ["line 10 of web"]
-    assert hits[1]["after"] == [f"line {number} of web" for number in range(12, 20)]
+    assert hits[1]["before"] == [f"line {number:02} of web" for number in range(11)]
+    assert hits[1]["after"] == [f"line {number} of web" for number in range(12, 30)]
     text = fshipper("--archive", str(archive), '"line 15 of web"', "-C", "1").stdout.decode().splitlines()
     assert [line.partition("Z ")[2] for line in text[:3]] == [
         f"{WEB[0]} {WEB[1]}- line 14 of web",
         f"{WEB[0]} {WEB[1]}: line 15 of web",
         f"{WEB[0]} {WEB[1]}- line 16 of web",
     ]  # fmt: skip
+
+
+def test_records_are_shown_whole_and_count_once(tmp_path: Path) -> None:
+    text = b"2026-11-20 00:00:00 one\n  at x.py\n  at y.py\n"
+    text += b"2026-11-20 00:01:00 two\n2026-11-20 00:01:01 three\n  at z.py\n"
+    archive = write_archive(tmp_path, {WEB: text}, lambda whole: [whole])
+    assert lines_in(found(archive, "at", "--records")) == [
+        "2026-11-20 00:00:00 one\n  at x.py\n  at y.py",
+        "2026-11-20 00:01:01 three\n  at z.py",
+    ]
+    assert [each["count"] for each in found(archive, "at", "--records", "--count", "all")[:1]] == [2]
+    buckets = [each for each in found(archive, "at", "--records", "--histogram", "1m") if each["type"] == "bucket"]
+    assert [each["count"] for each in buckets] == [1, 1]
+    shown = fshipper("--archive", str(archive), "z.py", "--records", "-B", "1").stdout.decode().splitlines()
+    assert [line.partition("Z ")[2].removeprefix(f"{WEB[0]} {WEB[1]}") for line in shown] == [
+        "- 2026-11-20 00:01:00 two", ": 2026-11-20 00:01:01 three", ":   at z.py",
+    ]  # fmt: skip
+    assert b"-f excludes --records" in fshipper("x", "--records", "-f", "--archive", str(archive), code=64).stderr
 
 
 def test_counts_and_histograms(archive: Path) -> None:

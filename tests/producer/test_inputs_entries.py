@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from producer.inputs.journald import Bookmark, Bookmarks, Step, line_of, lost_between, parse, reached, step
+from shipper.line_levels import level_of_line
 
 ENTRY = {
     "__CURSOR": "s=aa;i=1f;b=bb;m=1;t=1;x=1",
@@ -104,3 +105,25 @@ def test_a_damaged_bookmark_is_renamed_and_the_one_before_it_is_taken(tmp_path: 
     assert bookmarks.load() == bookmarks.load() == Bookmark("s=a;i=1", 1, 10)
     (kept,) = tmp_path.glob("cursor.damaged-*")
     assert kept.read_bytes() == b'{"v": 1, "cur'
+
+
+@pytest.mark.parametrize(
+    ("fields", "priority", "level"),
+    [
+        ({"PRIORITY": "3", "SYSLOG_FACILITY": "3"}, b"<27>", "error"),
+        ({"PRIORITY": "3"}, b"<11>", "error"),
+        ({"PRIORITY": "0", "SYSLOG_FACILITY": "0"}, b"<0>", "fatal"),
+        ({"PRIORITY": "4", "SYSLOG_FACILITY": "24"}, b"<12>", "warn"),
+        ({"PRIORITY": "6", "SYSLOG_FACILITY": "x"}, b"<14>", "info"),
+        ({"PRIORITY": "8"}, b"", "none"),
+        ({"PRIORITY": None}, b"", "none"),
+        ({"PRIORITY": ["3", "4"]}, b"", "none"),
+    ],
+)
+def test_the_syslog_form_is_text_with_the_priority_that_search_and_report_read(
+    fields: dict[str, object], priority: bytes, level: str
+) -> None:
+    entry = {name: value for name, value in ENTRY.items() if name not in {"PRIORITY", "SYSLOG_FACILITY"}} | fields
+    line = line_of(entry, "syslog")
+    assert line == priority + line_of(entry, "text")
+    assert level_of_line(line.decode()) == level

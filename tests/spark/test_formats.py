@@ -69,6 +69,13 @@ def test_a_line_of_another_format_keeps_its_time(spark):
     assert differing(strays, by_report, as_searched(strays, day=DAY)) == {}
 
 
+def test_the_second_line_of_java_util_logging_has_a_level_and_a_line_of_a_stack_trace_has_none(spark):
+    first = "Nov 28, 2026 10:00:00 AM com.example.App start"
+    lines = ["SEVERE: cannot start", "WARNING: slow", "\tat com.example.App.start(App.java:42) ERROR"]
+    found = as_reported(spark, [(line, first) for line in lines], day=DAY)
+    assert found == [(None, "error"), (None, "warn"), (None, "none")]
+
+
 IN_ZONES = (
     ("Europe/Berlin", "2026-07-01 12:00:00 x", "2026-07-01T10:00:00"),
     ("Europe/Berlin", "2026-11-28 11:00:00 x", "2026-11-28T10:00:00"),

@@ -312,21 +312,26 @@ class RunningSearch:
 
 
 def _neighbours(lines: Iterator[dict[str, Any] | None], around: Around) -> Iterator[dict[str, Any] | None]:
-    """The lines before and after one line, and itself."""
+    """The lines before and after one line, and itself. Where its stored time is an estimate, other hits are these."""
     before: deque[dict[str, Any]] = deque(maxlen=around.lines)
     for line in lines:
         if line is None:
             yield None
         elif line.get("type") != "hit":
             yield line
-        elif line.get("offset") == around.offset:
+        elif line.get("offset") != around.offset:
+            before.append(line)
+        elif around.until:
             yield from before
             yield line
             following = (each for each in lines if each is not None and each.get("type") == "hit")
             yield from itertools.islice(following, around.lines)
             return
         else:
-            before.append(line)
+            yield from ({**line, "offset": None, "line": each} for each in line["before"])
+            yield line
+            yield from ({**line, "offset": None, "line": each} for each in line["after"])
+            return
 
 
 def _refusal(code: int, what: str, hint: str, *, again: int = 0) -> Answer:

@@ -35,7 +35,7 @@ MOST_LINES = 5_000
 FOLLOW_SINCE = "1m"
 """A live view begins with the lines of this time before now."""
 CONTEXT_SECONDS = 120
-"""Before and after the stored time of a line whose neighbours are requested."""
+"""Before and after the stored time of a line whose neighbours are requested, where that time is an estimate."""
 SEVERITY_WORDS = {
     "error": "emerg|emergency|panic|alert|crit|critical|fatal|err|error|severe",
     "warning": "warn|warning",
@@ -109,7 +109,8 @@ def command(request: SearchRequest) -> SearchCommand:
     if request.around:
         at_ns = moment(request.around.time, now_ns)
         last_ns = moment(request.around.until, now_ns) if request.around.until else at_ns
-        since_ns, until_ns = at_ns - CONTEXT_SECONDS * NANOSECONDS, last_ns + CONTEXT_SECONDS * NANOSECONDS
+        beyond_ns = (CONTEXT_SECONDS if request.around.until else 1) * NANOSECONDS
+        since_ns, until_ns = max(0, at_ns - beyond_ns), last_ns + beyond_ns
     if until_ns is not None and until_ns <= since_ns:
         raise UsageError("the end of the time range is not after its beginning", hint="choose a later end")
     hosts = globs_of_hosts(request.hosts).patterns
@@ -131,6 +132,7 @@ def command(request: SearchRequest) -> SearchCommand:
         options.append(f"--histogram={request.buckets}s")
     elif request.around:
         options += ["--by=stored", "--limit=0"]  # in the order of the file
+        options += [] if request.around.until else [f"--context={request.around.lines}"]
     else:
         options += ["--newest-first"] if request.order == "newest" and not request.follow else []
         options.append(f"--limit={request.limit}")
