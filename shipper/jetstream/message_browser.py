@@ -127,7 +127,7 @@ class DirectMessageBrowser(MessageBrowser):
     """The same read with a monitor's rights: by direct reads, payloads too, because it may make no consumer."""
 
     async def _read(self, first: int, last: int, pattern: str) -> AsyncGenerator[Delivery]:
-        wanted = {"batch": PULL_MESSAGES, "max_bytes": PULL_BYTES, "next_by_subj": what["filter_subject"]}
+        wanted = {"batch": PULL_MESSAGES, "max_bytes": PULL_BYTES, "next_by_subj": pattern}
         first = max(1, first)
         while first <= last:
             body = {"seq": first, **wanted}
