@@ -23,7 +23,7 @@ from producer.discovery.scanner import ScanResult, Watched, scan
 from producer.discovery.scanner import names as names_of
 from producer.fingerprint import Mark
 from producer.host_zone import HostZones
-from producer.inputs.factory import Inputs, files_of, inputs_of, is_any, named, with_spools
+from producer.inputs.factory import Inputs, files_of, inputs_of, is_any, named
 from producer.options import Following, Order, Task, WhenSilent
 from producer.pipeline import Pipeline, pipeline_of
 from producer.session.delivery import Shipped
@@ -215,7 +215,7 @@ async def _run(
 ) -> None:
     new = checkpoints.fresh and not checkpoints.damaged
     task = _task(settings, host, watched, once=once, new=new)
-    plan = Plan(settings, replace(task, following=with_spools(task.following, inputs.names)))
+    plan = Plan(settings, replace(task, following=inputs.followed_with(task.following)))
     stop = Stop()
     stop.on_request(inputs.stop)  # first: what was read until then is shipped before the end
     unlisted = named(settings.producer)  # standard input and FIFOs: the program keeps those that it started with
@@ -289,7 +289,7 @@ def _without_match(pattern: str, watched: Watched, named: set[str], found: ScanR
 def _planned_again(settings: Settings, inputs: Inputs) -> Plan[Task]:
     """A plan for a producer that is running: its first scan is done, and no error of the server ends it."""
     task = planned(settings, once=False, new=False)
-    following = with_spools(task.following, inputs.names)
+    following = inputs.followed_with(task.following)
     return Plan(settings, replace(task, following=following, patience=Patience(at_start=math.inf, later=math.inf)))
 
 

@@ -76,7 +76,8 @@ def produce(
         list[str] | None, typer.Option(help="Listen: udp:HOST:PORT, tcp:HOST:PORT, unix:PATH, unix-stream:PATH")
     ] = None,
     syslog_sender: Annotated[
-        str | None, typer.Option(help="none, or line: the sender's address stands before each line of --syslog")
+        str | None,
+        typer.Option(help="Sender's address with --syslog: none, line (in front of each line) or file (a file each)"),
     ] = None,
     journald: Annotated[str | None, typer.Option(help="Ship the systemd journal as text, syslog or json")] = None,
     dry_run: Annotated[

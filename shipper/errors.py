@@ -52,7 +52,15 @@ class CertificateRefused(InsecureConnection):
 
 
 class UnreadableMessage(SessionLost):
-    """A stored message cannot be read. Where others can be read without it, it is reported and left out."""
+    """A stored message cannot be read. Where others can be read without it, it is reported and left out.
+
+    `sequence`: 0 if the reply names none; `subject`: empty then, or if the reply names no subject.
+    """
+
+    def __init__(self, message: str, *, sequence: int = 0, subject: str = "") -> None:
+        super().__init__(message)
+        self.sequence = sequence
+        self.subject = subject
 
 
 class StreamFull(Transient):

@@ -251,7 +251,7 @@ class ProducerSettings(_Section):
     charset: Annotated[str, Field(pattern="^(|utf-16|utf-16-le|utf-16-be)$")] = ""  #: converted to UTF-8
     stdin_name: str = "/dev/stdin"  #: name of standard input (`produce -`) in the archive
     syslog: tuple[str, ...] = ()  #: addresses to listen on: udp:HOST:PORT, tcp:HOST:PORT, unix:PATH, unix-stream:PATH
-    syslog_sender: Annotated[str, Field(pattern="^(none|line)$")] = "none"  #: line: address of the sender in front
+    syslog_sender: Annotated[str, Field(pattern="^(none|line|file)$")] = "none"  #: address in front, or a file each
     journald: Annotated[str, Field(pattern="^(|text|syslog|json)$")] = ""  #: format of the systemd journal; empty: off
     journald_directory: Path | None = None  #: directory of another journal, of a machine or container
     journald_match: tuple[str, ...] = ()  #: FIELD=VALUE, as of journalctl

@@ -146,6 +146,12 @@ def host_of_beat(subject: str) -> str:
     return subject.split(".", 2)[-1]
 
 
+def host_of_any(subject: str) -> str:
+    """The host in a subject of lines, heartbeats, control messages or dead letters; empty: there is none."""
+    found = _OF_HOST.fullmatch(subject)
+    return found[1] if found else ""
+
+
 def beats_stream(prefix: str) -> str:
     """The stream that keeps the newest heartbeat of each host."""
     return f"{prefix.upper()}_BEATS"
@@ -182,6 +188,7 @@ BUCKET_BYTES = 16 * 1024 * 1024
 """Maximum bytes of the bucket, about 25,000 entries; the server reserves them."""
 
 _KEYS = f"$KV.{BUCKET}."
+_OF_HOST = re.compile(r"(?:[^.]+\.(?:p[0-9]{1,9}|beat)|ctl\.[a-z]+|dlq\.[^.]+)\.(.+)", re.DOTALL)
 _UNSAFE = re.compile(rb"[^A-Za-z0-9_-]")
 
 

@@ -97,6 +97,52 @@ def test_what_came_over_tcp_and_was_spooled_before_a_kill_arrives_once(tmp_path:
         assert len(archived.splitlines()) - len(numbers) <= 4  # messages that a kill cut
 
 
+@pytest.mark.parametrize("kind", ["tcp", "udp"])
+def test_each_sender_has_a_file_and_kills_lose_and_double_nothing_that_was_spooled(
+    kind: str, tmp_path: Path, natsd: NatsServer
+) -> None:
+    port = free_port()
+    addresses = [f"127.0.0.{number}" for number in (2, 3, 4)]
+    sent = 0
+    with Fleet(tmp_path, natsd.url) as fleet:
+        fleet.apply()
+        collector = fleet.consume()
+        config = tmp_path / "fshipper.toml"
+        config.write_text(f'[producer]\nsyslog = ["{kind}:127.0.0.1:{port}"]\nsyslog_sender = "file"\n')
+        producer = fleet.start("produce", "--config", str(config), HOSTNAME=HOST)
+        for turn in range(1, 5):
+            until(lambda: producer.log.count("input_started") == turn, what=lambda: producer.log)  # noqa: B023
+            with contextlib.ExitStack() as stack:
+                sockets = [stack.enter_context(sending(kind, each, port)) for each in addresses]
+                for _ in range(20):
+                    for each in sockets:
+                        for number in range(sent, sent + 10):
+                            each.sendall(b"<13>%08d\n" % number)
+                    sent += 10
+                until(lambda: all(b"%08d" % (sent - 1) in of_sender(tmp_path, each) for each in addresses))  # noqa: B023
+            producer.restart()
+        until(lambda: producer.log.count("input_started") == 5, what=lambda: producer.log)
+        assert producer.stop() == 0, producer.log
+        wanted = b"".join(b"<13>%08d\n" % number for number in range(sent))
+        for each in addresses:
+            name = f"/syslog/{kind}/127.0.0.1:{port}.from/{each}"
+            until(lambda: fleet.archived(HOST, name) == wanted, what=lambda: fleet.archived(HOST, name)[-200:])  # noqa: B023
+        assert collector.stop() == 0
+        assert fleet.run("audit").returncode == 0
+
+
+def sending(kind: str, address: str, port: int) -> socket.socket:
+    to = socket.socket(type=socket.SOCK_DGRAM if kind == "udp" else socket.SOCK_STREAM)
+    to.bind((address, 0))
+    to.connect(("127.0.0.1", port))
+    return to
+
+
+def of_sender(directory: Path, address: str) -> bytes:
+    found = sorted(directory.glob(f"state/producer/*/spool/*.from~{address}/log*"), key=lambda path: path.name == "log")
+    return b"".join(path.read_bytes() for path in found if path.exists())
+
+
 def test_journal_entries_arrive_once_through_ten_kills(tmp_path: Path, natsd: NatsServer) -> None:
     journal = Journal(tmp_path)
     config = tmp_path / "fshipper.toml"

@@ -144,7 +144,7 @@ async def _in_streams(connection: Connection, settings: Settings, scope: CopySco
         browser = browser_of(connection, partition.stream)
         subject, newest, found = log_subject(prefix, partition.partition, scope.host), 0, list[int]()
         async with contextlib.aclosing(
-            browser.whole(partition.first_seq, partition.last_seq, pattern=subject)
+            browser.read(partition.first_seq, partition.last_seq, pattern=subject)
         ) as messages:
             async for message in messages:
                 newest = message.sequence
@@ -185,9 +185,7 @@ async def _in_dead_letters(connection: Connection, scope: CopyScope) -> list[Str
     except StreamMissing:
         return []
     pattern = dead_letter_subject("*", scope.host)
-    async with contextlib.aclosing(
-        browser.whole(state.first_sequence, state.last_sequence, pattern=pattern)
-    ) as letters:
+    async with contextlib.aclosing(browser.read(state.first_sequence, state.last_sequence, pattern=pattern)) as letters:
         found = [each.sequence async for each in letters if scope.takes_day(each.time_ns) and _has_text(each, scope)]
     return [StreamCopies(stream=DEAD_LETTERS, sequences=tuple(found))] if found else []
 

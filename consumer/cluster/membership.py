@@ -9,6 +9,7 @@ Expiry is the time for which an entry was seen unchanged. Clocks of different ma
 import asyncio
 import contextlib
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -24,6 +25,9 @@ from shipper.ports import Bucket
 from shipper.subjects import lease_key, map_key, member_key, members_of
 
 VERSION = 1
+_SECONDS = re.compile(r"[0-9]{1,19}")
+_HALF_CHARACTER = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+"""Surrogates other than those of `os.fsdecode`, which has them for bytes that are no UTF-8."""
 MAX_TROUBLE = 240
 """Maximum characters of the trouble in a claim."""
 MAX_FORKED = 20
@@ -99,7 +103,7 @@ def forked_since(claim: Claim, since: float) -> Iterator[str]:
     """The hosts that a claim names with a time (seconds since 1970) of `since` or later."""
     for each in claim.forked.split(",")[:MAX_FORKED]:
         host, _, seconds = each.partition("=")
-        if host and seconds.isdecimal() and int(seconds) >= since:
+        if host and _SECONDS.fullmatch(seconds) and int(seconds) >= since:
             yield host
 
 
@@ -146,9 +150,15 @@ def _fields(content: bytes, of: type[Member] | type[Claim]) -> dict[str, Any] | 
     needed = {"instance", "host", "pid", "archive", "lock"}
     if isinstance(found.get("owner" if of is Claim else "name"), str) and needed <= known.keys():
         kinds = get_type_hints(of)
-        if all(type(value) is kinds[name] for name, value in known.items() if kinds[name] in {str, int, bool}):
+        plain = {name: value for name, value in known.items() if kinds[name] in {str, int, bool}}
+        if all(type(value) is kinds[name] and _fits(value) for name, value in plain.items()):
             return known
     return None
+
+
+def _fits(value: str | int) -> bool:
+    """Whether a number has 64 bits, and a text can be written and shown: JSON has larger ones, and half characters."""
+    return abs(value) < 1 << 63 if isinstance(value, int) else not _HALF_CHARACTER.search(value)
 
 
 def _partition(number: Any) -> int:

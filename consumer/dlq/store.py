@@ -75,8 +75,6 @@ def read_advisory(message: Delivery) -> Advisory | None:
 
 OWN = ("Dlq-Reason", "Dlq-Stream", "Dlq-Seq", "Dlq-Subject", "Dlq-Cut")
 """What the collector adds to a message's own headers."""
-SIZE = "Nats-Msg-Size"
-"""Header with the length of the payload in listings without payloads."""
 SHOWN_BYTES = 1024
 _ROW_BYTES = 16
 _SUBJECT = re.compile(r"dlq\.([^.]+)\.(.+)", re.DOTALL)
@@ -116,7 +114,7 @@ class LetterFilter:
 
 
 def read_letter(message: Delivery | Stored) -> Letter:
-    """The letter of a message of the stream of dead letters, with its payload or a header with the length of that."""
+    """The letter of a message of the stream of dead letters, with its payload."""
     place, headers = _SUBJECT.fullmatch(message.subject), message.headers
     return Letter(
         sequence=message.sequence,
@@ -126,7 +124,7 @@ def read_letter(message: Delivery | Stored) -> Letter:
         origin_sequence=headers.get("Dlq-Seq", ""),
         reason=headers.get("Dlq-Reason", ""),
         headers={name: value for name, value in headers.items() if name not in OWN and not name.startswith("Nats-")},
-        bytes=_number(headers.get(SIZE, "")) or len(message.payload),
+        bytes=len(message.payload),
         cut_from=_number(headers.get("Dlq-Cut", "")),
     )
 
@@ -320,16 +318,16 @@ class DeadLetterStore:
         """The advisories, newest first, at most `limit` (0: all). Raises StreamMissing."""
 
         async def read(first: int, last: int) -> AsyncGenerator[Advisory]:
-            async for kept in self._advisories.whole(first, last, pattern=">"):
+            async for kept in self._advisories.read(first, last, pattern=">"):
                 if (told := read_advisory(kept)) and stream in {"", told.stream}:
                     yield told
 
         return _newest(self._advisories, read, limit)
 
     async def _between(self, first: int, last: int, wanted: LetterFilter) -> AsyncGenerator[Letter]:
-        async with contextlib.aclosing(self._letters.heads(first, last, pattern=wanted.pattern)) as heads:
-            async for head in heads:
-                each = read_letter(head)
+        async with contextlib.aclosing(self._letters.read(first, last, pattern=wanted.pattern)) as found:
+            async for message in found:
+                each = read_letter(message)
                 if wanted.takes(each):
                     yield each
 

@@ -70,7 +70,7 @@ class Watched:
 
     patterns: tuple[str, ...]
     exclude: tuple[str, ...] = ()
-    own: frozenset[str] = frozenset()  #: names that nothing excludes: what inputs without a file append to
+    own: Container[str] = frozenset()  #: names that nothing excludes: what inputs without a file append to
 
     @classmethod
     def of(cls, patterns: Sequence[str], exclude: Sequence[str] = ()) -> "Watched":

@@ -16,8 +16,9 @@ from producer.discovery.safe_open import Links, NotFollowed
 from producer.inputs.journald import NAME, Chosen, Journald
 from producer.inputs.pipes import Fifo, Stdin
 from producer.inputs.reader import Reader
-from producer.inputs.spool import Hint, Progress, Spool
-from producer.inputs.syslog import Sender, Syslog, parse
+from producer.inputs.senders import FOLDER, Sender, Senders
+from producer.inputs.spool import LOG, Hint, Progress, Space, Spool, SpoolNames
+from producer.inputs.syslog import Syslog, parse
 from producer.model import Source
 from producer.options import Following
 from shipper import events
@@ -34,9 +35,21 @@ class Inputs:
     They live as long as the program, through every reload. Owned by the event loop.
     """
 
-    def __init__(self, readers: Sequence[Reader] = (), spools: Sequence[Spool] = (), *, alone: bool = False) -> None:
+    def __init__(
+        self,
+        readers: Sequence[Reader] = (),
+        spools: Sequence[Spool] = (),
+        *,
+        names: SpoolNames | None = None,
+        patterns: Sequence[str] = (),
+        alone: bool = False,
+    ) -> None:
         self._readers = readers
-        self._spools = (*(reader.spool for reader in readers), *spools)
+        self._left = tuple(spools)
+        self.names = names if names is not None else SpoolNames()
+        self._patterns = patterns  # of spools that begin later
+        for spool in self._spools:
+            self.names.add(spool)
         self.end_the_program = alone and bool(readers) and all(reader.ends for reader in readers)
         self.stopping = False
         self._tended_at = 0.0
@@ -44,9 +57,12 @@ class Inputs:
             spool.finish()  # no input writes to it in this run
 
     @property
-    def names(self) -> Mapping[str, str]:
-        """Archive names by the local path of the spool."""
-        return {str(spool.log): spool.name for spool in self._spools}
+    def _spools(self) -> tuple[Spool, ...]:
+        return (*(spool for reader in self._readers for spool in reader.spools), *self._left)
+
+    def followed_with(self, following: Following) -> Following:
+        """The same with the spools of now and of later, too."""
+        return with_spools(following, self.names, self._patterns)
 
     def start(self) -> None:
         """Begin to read. Raises ConfigError: something cannot be opened; the others run until `close`."""
@@ -84,6 +100,9 @@ class Inputs:
                     spool.tend(now, release)
                 except OSError as error:  # no space or permission: the next scan tries again
                     events.spool_failed(input=spool.name, error=error.strerror or str(error))
+            for reader in self._readers:
+                reader.end_idle(now)
+            self._tended_at = max(self._tended_at, time.monotonic() + 9 * (time.monotonic() - self._tended_at))
 
     def is_over(self, progress: Callable[[], Progress]) -> bool:
         """Whether every input has ended and all of it is acknowledged."""
@@ -130,36 +149,69 @@ def inputs_of(settings: ProducerSettings, root: Path, *, once: bool) -> Inputs:
         raise ConfigError(f"--once waits for the end, and FIFO {endless[0]} has none", hint=hint)
     if once and settings.syslog:
         raise ConfigError("--once waits for the end, and --syslog has none", hint="leave out one of the two")
-    readers = list(_readers(settings, root, once=once))
-    names = [reader.spool.name for reader in readers]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    spools = _Spools(settings, root)
+    readers = list(_readers(settings, spools, once=once))
+    listed = [reader.spool.name for reader in readers]
+    twice = sorted({name for name in listed if listed.count(name) > 1})
     if twice:
         raise ConfigError(f"two inputs have the archive name {twice[0]}", hint="name each input once")
-    own = {reader.spool.directory for reader in readers}
-    left = [
-        Spool(directory, name, limit_bytes=settings.spool)
-        for directory, name in names_below(root).items()
-        if directory not in own
-    ]
-    return Inputs(readers, left, alone=not files_of(settings))
+    begins_later = settings.syslog_sender == Sender.FILE.value and settings.syslog
+    patterns = [os.path.join(glob.escape(str(root)), "*", LOG)] if begins_later else []
+    return Inputs(readers, spools.left(), names=spools.names, patterns=patterns, alone=not files_of(settings))
 
 
-def with_spools(following: Following, names: Mapping[str, str]) -> Following:
-    """The same with the spools, too; `names`: archive names by the local path of the spool."""
-    watched = replace(following.watched, patterns=(*following.watched.patterns, *names), own=frozenset(names))
+class _Spools:
+    """Opens the spools below a directory, and knows which of them are open."""
+
+    def __init__(self, settings: ProducerSettings, root: Path) -> None:
+        self._limit_bytes = settings.spool
+        self._root = root
+        self._opened: set[Path] = set()
+        self.names = SpoolNames()
+
+    def open(self, name: str, space: Space | None = None) -> Spool:
+        """The spool of `name`."""
+        spool = Spool(self._root / file_name(name), name, limit_bytes=self._limit_bytes, space=space)
+        self._opened.add(spool.directory)
+        self.names.add(spool)
+        return spool
+
+    def left(self, beginning: str = "", space: Space | None = None) -> list[Spool]:
+        """Those of earlier runs that are not open yet and whose names begin so."""
+        below = names_below(self._root).items()
+        return [
+            self.open(name, space)
+            for directory, name in below
+            if directory not in self._opened and name.startswith(beginning)
+        ]
+
+    def listener(self, settings: ProducerSettings, text: str) -> Syslog:
+        """A listener, with a spool for each sender if the settings request it. Raises ConfigError."""
+        address, sender = parse(text), Sender(settings.syslog_sender)
+        space = Space(settings.spool)
+        spool, senders = self.open(address.name, space), None
+        if sender is Sender.FILE and not address.path:
+            left = self.left(address.name + FOLDER, space)
+            senders = Senders(address.name, lambda name: self.open(name, space), self.names.remove, left)
+        return Syslog(spool, address, sender=sender, senders=senders)
+
+
+def with_spools(following: Following, names: Mapping[str, str], patterns: Sequence[str] = ()) -> Following:
+    """The same with the spools, too; `names`: archive names by the local path of the spool.
+
+    `patterns`: where more of them will be, which `names` has then.
+    """
+    watched = replace(following.watched, patterns=(*following.watched.patterns, *names, *patterns), own=names)
     return replace(following, watched=watched, spools=names)
 
 
-def _readers(settings: ProducerSettings, root: Path, *, once: bool) -> Iterator[Reader]:
-    def spool(name: str) -> Spool:
-        return Spool(root / file_name(name), name, limit_bytes=settings.spool)
-
+def _readers(settings: ProducerSettings, spools: _Spools, *, once: bool) -> Iterator[Reader]:
     if STDIN in settings.files:
-        yield Stdin(spool(_checked_name(settings)))
+        yield Stdin(spools.open(_checked_name(settings)))
     for path in dict.fromkeys(map(os.path.abspath, _named_fifos(settings))):
-        yield Fifo(spool(path), path, Links(settings.link_roots))
-    for address in map(parse, settings.syslog):
-        yield Syslog(spool(address.name), address, sender=Sender(settings.syslog_sender))
+        yield Fifo(spools.open(path), path, Links(settings.link_roots))
+    for address in settings.syslog:
+        yield spools.listener(settings, address)
     if settings.journald:
         chosen = Chosen(
             style=settings.journald,
@@ -168,7 +220,7 @@ def _readers(settings: ProducerSettings, root: Path, *, once: bool) -> Iterator[
             start_at_end=settings.start_at_end,
             once=once,
         )
-        yield Journald(spool(NAME), chosen)
+        yield Journald(spools.open(NAME), chosen)
 
 
 def _checked_name(settings: ProducerSettings) -> str:

@@ -7,7 +7,7 @@ import termios
 import threading
 from abc import ABC, abstractmethod
 
-from producer.inputs.spool import Spool
+from producer.inputs.spool import Progress, Spool
 from shipper import events
 from shipper.errors import Fatal, ShipperError
 
@@ -74,11 +74,20 @@ class Reader(ABC):
     def release(self) -> None:
         """Close the medium."""
 
-    def append(self, data: bytes) -> None:
+    @property
+    def spools(self) -> tuple[Spool, ...]:
+        """What it appends to."""
+        return (self.spool,)
+
+    def end_idle(self, progress: Progress) -> None:  # noqa: B027 - most inputs have one spool, for as long as they run
+        """End the spools that need not be any more."""
+
+    def append(self, data: bytes, spool: Spool | None = None) -> None:
         """Append the bytes that were read; what cannot be written before a stop is lost, and logged as lost."""
-        lost = self.spool.append(data)
+        spool = spool or self.spool
+        lost = spool.append(data)
         if lost:
-            events.bytes_lost(file=self.spool.name, lost=lost, reason="spool")
+            events.bytes_lost(file=spool.name, lost=lost, reason="spool")
 
     def _run(self) -> None:
         try:

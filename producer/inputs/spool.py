@@ -89,11 +89,6 @@ def rotated_name(number: int, lost: int) -> str:
     return f"{LOG}-{number:020d}" + (f".lost-{lost}" if lost else "")
 
 
-def held_bytes(directory: Path) -> int:
-    """Bytes in the files that do not grow any more."""
-    return sum(segment.size for segment in (*rotated(directory), *doomed(directory)))
-
-
 def next_number(directory: Path) -> int:
     """After every number that there was; a file keeps it for when all rotated files are deleted. Durable."""
     path = directory / "number"
@@ -133,19 +128,57 @@ RETRY_SECONDS = 1.0
 Hint = Callable[[str | None], None]
 
 
+class Space:
+    """The bytes that the spools of one input may hold together. Each of them changes it under `changed`."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit = limit_bytes
+        self.changed = threading.Condition()
+        self.free = limit_bytes  #: bytes that fit; negative: too many were appended
+        self.spools = 0
+        self.hint: Hint = lambda _path: None  #: called when a log grew, or, with None, when names changed
+
+
+class SpoolNames(Mapping[str, str]):
+    """Archive names by the local path of the spool: any thread may add one while another one reads."""
+
+    def __init__(self, spools: "Iterable[Spool]" = ()) -> None:
+        self._names = {str(spool.log): spool.name for spool in spools}
+        self._lock = threading.Lock()
+
+    def add(self, spool: "Spool") -> None:
+        """Before anything is written to it."""
+        with self._lock:
+            self._names = {**self._names, str(spool.log): spool.name}
+
+    def remove(self, spool: "Spool") -> None:
+        """After it was deleted."""
+        with self._lock:
+            self._names = {path: name for path, name in self._names.items() if path != str(spool.log)}
+
+    def __getitem__(self, path: str) -> str:
+        return self._names[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
 class Spool:
     """The spool of one input. One thread appends, the pipeline tends; one process at a time (the state's lock)."""
 
-    def __init__(self, directory: Path, name: str, *, limit_bytes: int) -> None:
+    def __init__(self, directory: Path, name: str, *, limit_bytes: int, space: Space | None = None) -> None:
         make_directory(directory, mode=0o700)
         replace_file(directory / "name", os.fsencode(name), mode=0o600)
         self.name = name  #: in the archive
         self.directory = directory
         self.log = directory / LOG
-        self._limit = limit_bytes
-        self._segment_bytes = min(SEGMENT_BYTES, limit_bytes // PARTS)
-        self._changed = threading.Condition()
-        self._hint: Hint = lambda _path: None
+        self._space = space or Space(limit_bytes)
+        self._segment_bytes = min(SEGMENT_BYTES, self._space.limit // PARTS)
+        self._changed = self._space.changed
+        self._held = 0  # bytes, as counted in the space
         self._stopped = self._finishing = False
         self._holders = 0
         self._cut: int | None = None  # rotate with this many lost bytes in the name
@@ -155,22 +188,24 @@ class Spool:
         self._descriptor, self._size = -1, 0
         if self.log.exists():
             self._opened()
-        self._rotated_bytes = held_bytes(directory)
+        with self._changed:
+            self._space.spools += 1
+            self._count()
 
     # -- the input's thread -------------------------------------------------------------------------------------
 
     def wait_for_space(self) -> int:
         """Bytes that fit; waits until some do. 0: the spool is stopped."""
         with self._changed:
-            while not self._stopped and self._free_bytes <= 0:
+            while not self._stopped and self._space.free <= 0:
                 if not self._full:
                     self._full = True
-                    events.spool_full(input=self.name, limit=self._limit)
+                    events.spool_full(input=self.name, limit=self._space.limit)
                 self._changed.wait()
             if self._full and not self._stopped:
                 self._full = False
                 events.spool_has_room(input=self.name)
-            return 0 if self._stopped else self._free_bytes
+            return 0 if self._stopped else self._space.free
 
     def wait_for_bytes(self) -> int:
         """The same for a stream of bytes: how many may come before a file must end, which it does after a whole line.
@@ -195,12 +230,13 @@ class Spool:
                 with self._changed:
                     written = os.write(self._opened(), view)
                     self._size += written
+                    self._note_size()
                 view = view[written:]
             except OSError as error:
                 if not self._wait_for_disk(error):
                     return len(view)
         if data:
-            self._hint(str(self.log))
+            self._space.hint(str(self.log))
         return 0
 
     def move(self, source: int, most: int) -> int:
@@ -213,17 +249,18 @@ class Spool:
                 with self._changed:
                     moved = os.splice(source, self._opened(), most, flags=os.SPLICE_F_NONBLOCK)
                     self._size += moved
+                    self._note_size()
             except OSError as error:
                 is_full = error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EIO}
                 if not is_full or not self._wait_for_disk(error):
                     raise
             else:
-                self._hint(str(self.log))
+                self._space.hint(str(self.log))
                 return moved
 
     def news(self) -> None:
         """End the sleep of the pipeline."""
-        self._hint(None)
+        self._space.hint(None)
 
     def sync(self) -> None:
         """Make what was appended survive a power failure, too."""
@@ -246,7 +283,7 @@ class Spool:
         with self._changed:
             self._opened()
             self._cut = lost
-        self._hint(None)
+        self._space.hint(None)
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or self._cut is None)
             return self._cut is None
@@ -272,14 +309,21 @@ class Spool:
     def finish(self) -> None:
         """Nothing more will be appended: rotate what there is, so that an unterminated last line is shipped too."""
         with self._changed:
+            if self._finishing:
+                return
             self._finishing = True
-        self._hint(None)
+        self._space.hint(None)
+
+    def resume(self) -> None:
+        """After `finish`: more will be appended."""
+        with self._changed:
+            self._finishing = False
 
     # -- the pipeline -------------------------------------------------------------------------------------------
 
     def hint_to(self, hint: Hint) -> None:
         """Set the function that is called when the `log` grew, or, with None, when names changed."""
-        self._hint = hint
+        self._space.hint = hint
         hint(None)
 
     def stop(self) -> None:
@@ -291,10 +335,17 @@ class Spool:
     def tend(self, progress: Progress, release: Callable[[Source], None]) -> None:
         """Rotate and delete what is due. `release`: the checkpoint forgets the inode of a source before it is free."""
         with self._changed:
+            if self.is_empty and self._descriptor < 0:
+                return
             self._rotate_if_due(progress)
             self._delete_what_may_go(progress, release)
-            self._rotated_bytes = held_bytes(self.directory)
+            self._count()
             self._changed.notify_all()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it holds no byte, and no file."""
+        return self._size == 0 and not self._older
 
     def is_over(self, progress: Progress) -> bool:
         """Whether nothing more will come and all that came is acknowledged."""
@@ -322,22 +373,43 @@ class Spool:
                 os.close(self._descriptor)
             self._descriptor = -1
 
+    def leave(self) -> None:
+        """It is deleted: its space belongs to the others."""
+        with self._changed:
+            self._space.spools -= 1
+
     # -- inside -------------------------------------------------------------------------------------------------
 
     @property
     def _is_at_end_of_file(self) -> bool:
         return self._size >= self._segment_bytes and not self.is_torn
 
+    def _count(self) -> None:
+        """Count what it holds in the space that it shares. After a change of names."""
+        self._older = [*rotated(self.directory), *doomed(self.directory)]
+        self._note_size()
+
+    def _note_size(self) -> None:
+        held = self._size + sum(segment.size for segment in self._older)
+        self._space.free += self._held - held
+        self._held = held
+
     @property
-    def _free_bytes(self) -> int:
-        return self._limit - self._rotated_bytes - self._size
+    def _is_short(self) -> bool:
+        return self._space.free <= self._segment_bytes
+
+    @property
+    def _rotates_early(self) -> bool:
+        """Whether space is short and this spool has its part of it: many logs, each of them short, must not fill it."""
+        is_shared = self._space.spools > 1 and self._is_short
+        return is_shared and self._size >= max(1, self._segment_bytes // self._space.spools) and not self.is_torn
 
     def _opened(self) -> int:
         """The descriptor of the `log`. Not O_APPEND: splice() refuses that, and there is no other writer."""
         if self._descriptor < 0:
             self._descriptor = os.open(self.log, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             self._size = os.lseek(self._descriptor, 0, os.SEEK_END)
-            self._hint(None)
+            self._space.hint(None)
         return self._descriptor
 
     def _wait_for_disk(self, error: OSError) -> bool:
@@ -349,19 +421,20 @@ class Spool:
     def _rotate_if_due(self, progress: Progress) -> None:
         if self._descriptor < 0 or self._holders or _key(self._descriptor) not in progress.sources:
             return
-        due = self._is_at_end_of_file or (self._finishing and self._size > 0)
+        due = self._is_at_end_of_file or (self._finishing and self._size > 0) or self._rotates_early
         if due or self._cut is not None:
             self.log.rename(self.directory / rotated_name(self.number, self._cut or 0))
             os.close(self._descriptor)
             self._descriptor, self._size, self._cut = -1, 0, None
             self.number += 1
             next_number(self.directory)  # keeps it
-            self._hint(None)
+            self._space.hint(None)
 
     def _delete_what_may_go(self, progress: Progress, release: Callable[[Source], None]) -> None:
         self._delete_the_doomed(progress, release)
         left = rotated(self.directory)
-        free = self._limit - self._size - sum(segment.size for segment in left)  # the doomed are as good as gone
+        others = self._space.free + self._held  # what this spool may hold
+        free = others - self._size - sum(segment.size for segment in left)  # the doomed are as good as gone
         for index, segment in enumerate(left):
             if not self._may_go(segment, left[index + 1 :], progress, short=free <= self._segment_bytes):
                 return

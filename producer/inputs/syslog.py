@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 
 from producer.discovery.safe_open import check_directory
 from producer.inputs.reader import Reader, unread_bytes
-from producer.inputs.spool import Spool
+from producer.inputs.senders import Sender, Senders, address_of, with_address
+from producer.inputs.spool import Progress, Spool
 from shipper import events
 from shipper.errors import ConfigError
 
@@ -191,10 +192,9 @@ def line_of(message: bytes) -> bytes:
 
 
 class Frames:
-    """The messages of one connection, as its bytes arrive; `before`: what stands in front of each line."""
+    """The messages of one connection, as its bytes arrive."""
 
-    def __init__(self, before: bytes = b"") -> None:
-        self._before = before
+    def __init__(self) -> None:
         self._framing = _Framing.UNKNOWN
         self._held, self._at = b"", 0  # bytes before `_at` are done with
         self._left = 0  # bytes to come of a counted message, longer than a line may be
@@ -210,7 +210,7 @@ class Frames:
     def close(self) -> bytes:
         """The line that the connection ended in, if it did."""
         held, self._held, self._at, self._left = self._held[self._at :], b"", 0, 0
-        return self._line(held)
+        return line_of(held)
 
     def _take(self) -> bytes | None:
         """The next line; None: more must come first."""
@@ -231,7 +231,7 @@ class Frames:
         return self._take_ended(self._next(MAX_MESSAGE_BYTES) + b"\n")
 
     def _take_ended(self, message: bytes) -> bytes:
-        line = self._line(message)
+        line = line_of(message)
         if line and self._framing is _Framing.UNKNOWN:
             self._framing = _Framing.ENDED
         return line
@@ -241,11 +241,7 @@ class Frames:
         if len(self._held) - self._at < size:
             return None
         self._left -= size
-        return self._line(self._next(size))
-
-    def _line(self, message: bytes) -> bytes:
-        line = line_of(message)
-        return self._before + line if line else b""
+        return line_of(self._next(size))
 
     def _next(self, size: int) -> bytes:
         start, self._at = self._at, self._at + size
@@ -286,17 +282,9 @@ _SO_MEMINFO, _DROPS_AT = 55, 8
 _WRAPS = 1 << 32
 
 
-class Sender(enum.Enum):
-    """What is kept of the address that a message came from."""
-
-    LEFT_OFF = "none"
-    LINE = "line"  #: it stands before the message, with a blank after it; of a unix socket there is none
-
-    def before(self, peer: object) -> bytes:
-        """What stands before a line from `peer`, the address of a socket."""
-        if self is Sender.LEFT_OFF or not isinstance(peer, tuple):
-            return b""
-        return f"{peer[0]} ".encode()
+_From = tuple[str, bytes]
+"""The address of a sender, empty for a unix socket, and lines of it."""
+NOTHING: _From = ("", b"")
 
 
 class _Connected(NamedTuple):
@@ -319,8 +307,10 @@ class Syslog(Reader):
         max_an_address: int = MAX_CONNECTIONS_AN_ADDRESS,
         idle_seconds: float = IDLE_SECONDS,
         sender: Sender = Sender.LEFT_OFF,
+        senders: Senders | None = None,
     ) -> None:
         super().__init__(spool)
+        self._senders = senders
         self._address = address
         self._sender = sender
         self._max_connections = max_connections
@@ -340,8 +330,9 @@ class Syslog(Reader):
 
     def read(self) -> None:
         """Wait for space in the spool, wait for bytes, append what came as lines."""
-        if self.spool.is_torn:
-            self.append(b"\n")  # a kill cut a message short; its sender does not know
+        for spool in self.spools:
+            if spool.is_torn:
+                self.append(b"\n", spool)  # a kill cut a message short; its sender does not know
         self._selector.register(self._socket, selectors.EVENT_READ)
         self._selector.register(self._told, selectors.EVENT_READ)
         while not self._stopping.is_set() and self.spool.wait_for_space():
@@ -350,7 +341,23 @@ class Syslog(Reader):
             if not self._accepts and self._longest_idle():
                 self._accept_again()
         self._read_the_last()
-        self.append(b"".join(sender.frames.close() for sender in self._connections.values()))
+        self._keep([(sender.address, sender.frames.close()) for sender in self._connections.values()])
+
+    @property
+    def spools(self) -> tuple[Spool, ...]:
+        """Its own and those of the senders."""
+        return (self.spool, *(self._senders.spools if self._senders else ()))
+
+    def end_idle(self, progress: Progress) -> None:
+        """End those of silent senders."""
+        if self._senders:
+            self._senders.end_idle(progress)
+
+    def stop(self) -> None:
+        """Request the end, also of what waits for a full disk."""
+        super().stop()
+        if self._senders:
+            self._senders.stop()
 
     def _wait_seconds(self) -> float | None:
         """Until something is due; None: nothing is."""
@@ -382,32 +389,61 @@ class Syslog(Reader):
 
     def _turn(self, wait_seconds: float | None) -> bool:
         """What is there now, appended in one go; whether there was something."""
-        lines = []
+        came: list[_From] = []
         ready = [key for key, _ in self._selector.select(wait_seconds) if key.fileobj != self._told]
         for key in ready:
             if key.fileobj is self._socket and self._address.is_stream:
-                lines.append(self._accept())
+                came.append(self._accept())
             elif key.fileobj is self._socket:
-                lines.append(self._datagrams())
+                came += self._datagrams()
             elif isinstance(key.fileobj, socket.socket) and key.fileobj in self._connections:
-                lines.append(self._received(key.fileobj))
-        if any(lines):
-            self.append(b"".join(lines))
+                came.append(self._received(key.fileobj))
+        self._keep(came)
         return bool(ready)
 
-    def _datagrams(self) -> bytes:
-        lines: list[bytes] = []
+    def _keep(self, came: list[_From]) -> None:
+        """Append lines, each where it belongs."""
+        if self._sender is Sender.LEFT_OFF or self._address.path:
+            self._append_all([lines for _, lines in came])
+        elif self._senders is None:
+            self._append_all([with_address(*each) for each in came])
+        else:
+            self._keep_apart(self._senders, came)
+
+    def _keep_apart(self, senders: Senders, came: list[_From]) -> None:
+        by_address: dict[str, list[bytes]] = {}
+        for address, lines in came:
+            if lines:
+                by_address.setdefault(address, []).append(lines)
+        for address, parts in by_address.items():
+            with senders.writing(address) as spool:
+                lines = b"".join(parts)
+                if address and not spool:
+                    count = lines.count(b"\n")
+                    events.senders_full(input=self.spool.name, address=address, lines=count, limit=senders.limit)
+                self.append(lines if spool else with_address(address, lines), spool)
+
+    def _append_all(self, parts: list[bytes]) -> None:
+        if any(parts):
+            self.append(b"".join(parts))
+
+    def _datagrams(self) -> list[_From]:
+        came: list[_From] = []
         size = 0
         with contextlib.suppress(BlockingIOError):
             while size < BATCH_BYTES:
                 message, more, _, peer = self._socket.recvmsg(MAX_DATAGRAM_BYTES, socket.CMSG_SPACE(_COUNTER.size))
                 if line := line_of(message):
-                    lines.append(self._sender.before(peer) + line)
+                    came.append((address_of(peer) if self._names_senders else "", line))
                 size += len(message) + MESSAGE_COST_BYTES
                 for level, kind, data in more:  # with each datagram the total number that the kernel has dropped
                     if (level, kind) == (socket.SOL_SOCKET, RXQ_OVFL):
                         self._note_dropped(data)
-        return b"".join(lines)
+        return came
+
+    @property
+    def _names_senders(self) -> bool:
+        return self._sender is not Sender.LEFT_OFF
 
     def _note_dropped(self, counter: bytes) -> None:
         (dropped,) = _COUNTER.unpack(counter[: _COUNTER.size])
@@ -420,31 +456,30 @@ class Syslog(Reader):
             events.messages_lost(input=self.spool.name, lost=self._unlogged, reason="receive_buffer")
             self._unlogged, self._log_at = 0, time.monotonic() + LOG_SECONDS
 
-    def _accept(self) -> bytes:
+    def _accept(self) -> _From:
         """Take a connection, if need be in place of an idle one; what that one had begun is a line."""
         idle = None
         if len(self._connections) >= self._max_connections and not (idle := self._longest_idle()):
             self._accepts = False
             self._selector.unregister(self._socket)  # more wait in the kernel until one ends or is idle
             events.connections_full(input=self.spool.name, limit=self._max_connections)
-            return b""
+            return NOTHING
         try:
             connection, peer = self._socket.accept()
         except OSError:
             self._stopping.wait(ACCEPT_SECONDS)  # the peer is gone again, or there are no descriptors just now
-            return b""
-        address = str(peer[0]) if self._address.kind == "tcp" else ""
+            return NOTHING
+        address = address_of(peer)
         held = sum(sender.address == address for sender in self._connections.values()) if address else 0
         if held >= self._max_an_address and not (idle := self._longest_idle(address)):
             connection.close()
             events.connection_refused(input=self.spool.name, address=address, limit=self._max_an_address)
-            return b""
-        begun = self._close_idle(idle) if idle else b""
+            return NOTHING
+        begun = self._close_idle(idle) if idle else NOTHING
         connection.setblocking(False)
         for option in _KEEP_ALIVE if address else ():
             connection.setsockopt(*option)
-        frames = Frames(self._sender.before(peer))
-        self._connections[connection] = _Connected(frames, address, time.monotonic())
+        self._connections[connection] = _Connected(Frames(), address, time.monotonic())
         self._selector.register(connection, selectors.EVENT_READ)
         return begun
 
@@ -458,18 +493,18 @@ class Syslog(Reader):
                 return connection
         return None
 
-    def _close_idle(self, connection: socket.socket) -> bytes:
+    def _close_idle(self, connection: socket.socket) -> _From:
         sender = self._connections[connection]
         seconds = time.monotonic() - sender.last_message
         events.connection_closed(input=self.spool.name, address=sender.address, idle_seconds=round(seconds, 1))
         return self._hang_up(connection)
 
-    def _received(self, connection: socket.socket) -> bytes:
+    def _received(self, connection: socket.socket) -> _From:
         sender = self._connections[connection]
         try:
             data = connection.recv(READ_BYTES)
         except BlockingIOError:
-            return b""
+            return NOTHING
         except OSError:
             data = b""  # reset by the peer
         if not data:
@@ -478,16 +513,16 @@ class Syslog(Reader):
         if lines:
             del self._connections[connection]  # to the end of the order
             self._connections[connection] = _Connected(sender.frames, sender.address, time.monotonic())
-        return lines
+        return sender.address, lines
 
-    def _hang_up(self, connection: socket.socket) -> bytes:
+    def _hang_up(self, connection: socket.socket) -> _From:
         """The line that the connection ended in, if it did."""
         self._selector.unregister(connection)
         connection.close()
         sender = self._connections.pop(connection)
         if not self._accepts:
             self._accept_again()
-        return sender.frames.close()
+        return sender.address, sender.frames.close()
 
     def _accept_again(self) -> None:
         self._accepts = True

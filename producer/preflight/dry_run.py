@@ -102,6 +102,9 @@ def _report(settings: Settings, checkpoints: Checkpoints, spools: Path, *, once:
     return Report(task.host, task.subject, task.partition, stream, inputs, reads, skipped, notes)
 
 
+_SENDERS = {"none": "", "line": ", the sender's address in front of each line", "file": ", a file for each sender"}
+
+
 def inputs_named(settings: ProducerSettings) -> list[str]:
     """The inputs that are no files, in words. Raises ConfigError: an address is none."""
     files = files_of(settings)
@@ -110,7 +113,7 @@ def inputs_named(settings: ProducerSettings) -> list[str]:
         parse(address)
     return [
         *(f"standard input as {settings.stdin_name}" if path == STDIN else f"FIFO {path}" for path in named),
-        *(f"syslog on {address}" for address in settings.syslog),
+        *(f"syslog on {address}{_SENDERS[settings.syslog_sender]}" for address in settings.syslog),
         *([f"the journal as {settings.journald}"] if settings.journald else []),
     ]
 

@@ -1,7 +1,10 @@
 """What can happen to a producer."""
 
+import math
+import time
 from collections.abc import Mapping
 
+from shipper.events.sessions import LOG_INTERVAL_SECONDS
 from shipper.telemetry import Counter, Gauge, logger
 
 _PUBLISHED_BYTES = Counter("fshipper_published_bytes_total", "Bytes of log lines that JetStream acknowledged")
@@ -41,6 +44,13 @@ _REFUSED_CONNECTIONS = Counter(
 _CLOSED_CONNECTIONS = Counter(
     "fshipper_input_closed_connections_total", "Connections without messages that a full listener closed", ["input"]
 )
+
+_COMMON_LINES = Counter(
+    "fshipper_input_common_lines_total",
+    "Lines of senders beyond the limit for files of senders, with the address in front, in the file of the listener",
+    ["input"],
+)
+_SENDERS_LOGGED_AT: dict[str, float] = {}
 
 
 def producer_started(*, host: str, subject: str, files: int) -> None:
@@ -256,6 +266,18 @@ def messages_lost(*, input: str, lost: int, reason: str) -> None:  # noqa: A002
 def connections_full(*, input: str, limit: int) -> None:  # noqa: A002
     """A listener takes no more connections until one ends."""
     logger.warning("connections_full", input=input, limit=limit)
+
+
+def senders_full(*, input: str, address: str, lines: int, limit: int) -> None:  # noqa: A002
+    """A listener has as many files of senders as it may have; lines of another one go into its common file.
+
+    Logged at most once a minute for each input.
+    """
+    _COMMON_LINES.labels(input).inc(lines)
+    now = time.monotonic()
+    if now - _SENDERS_LOGGED_AT.get(input, -math.inf) >= LOG_INTERVAL_SECONDS:
+        _SENDERS_LOGGED_AT[input] = now
+        logger.warning("senders_full", input=input, address=address, limit=limit)
 
 
 def connection_refused(*, input: str, address: str, limit: int) -> None:  # noqa: A002

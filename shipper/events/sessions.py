@@ -3,6 +3,7 @@
 import time
 
 from shipper.telemetry import Counter, logger
+from shipper.units import printable
 
 LOG_INTERVAL_SECONDS = 60.0
 """Minimum interval between two log lines about control messages that are ignored for one reason."""
@@ -15,6 +16,14 @@ _SESSIONS = Counter("fshipper_sessions_ended_total", "Sessions with the server t
 _UNREADABLE_MESSAGES = Counter(
     "fshipper_unreadable_messages_total", "Stored messages that could not be read and were left out"
 )
+_UNREADABLE_OF_HOST = Counter(
+    "fshipper_unreadable_host_messages_total",
+    "Stored messages of a host that could not be read and were left out; empty: the host is not known",
+    ["host"],
+)
+MAX_UNREADABLE_HOSTS = 1000
+"""Hosts with a count of their own: any client of a server without accounts chooses names."""
+_UNREADABLE_HOSTS: set[str] = set()
 _REFUSED_REQUESTS = Counter(
     "fshipper_refused_requests_total", "HTTP requests by a name that is not allowed (421) or of another origin (403)"
 )
@@ -48,10 +57,13 @@ def control_ignored(*, subject: str, reason: str) -> None:
         logger.warning("control_ignored", subject=subject, reason=reason)
 
 
-def message_unreadable(*, stream: str, error: str) -> None:
-    """A stored message cannot be read; it is left out. `error` names its sequence."""
+def message_unreadable(*, stream: str, sequence: int, host: str, error: str) -> None:
+    """A stored message cannot be read; it is left out. `sequence`: 0 if it is not known; `host`: empty then."""
     _UNREADABLE_MESSAGES.inc()
-    logger.warning("message_unreadable", stream=stream, error=error)
+    if host in _UNREADABLE_HOSTS or len(_UNREADABLE_HOSTS) < MAX_UNREADABLE_HOSTS:
+        _UNREADABLE_HOSTS.add(host)
+        _UNREADABLE_OF_HOST.labels(printable(host)).inc()
+    logger.warning("message_unreadable", stream=stream, sequence=sequence, host=host, error=error)
 
 
 def stream_full(*, error: str, hint: str, retry_in: float) -> None:

@@ -5,16 +5,18 @@ import datetime as dt
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from shipper import events
 from shipper.errors import SessionLost, StreamMissing, UnreadableMessage
 from shipper.jetstream.connection import API, Connection
 from shipper.jetstream.fast_client import NO_RESPONDERS, STORED, Message
 from shipper.model import Stored
+from shipper.subjects import host_of_any
 
 NOT_FOUND = "404"
 END_OF_BATCH = "204"
+_SEQUENCE = re.compile(r"[0-9]{1,20}")
 _FRACTION = re.compile(r"(.*:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
 
 
@@ -58,7 +60,7 @@ async def direct_batch(connection: Connection, stream: str, what: Mapping[str, A
                     if (one := stored(message)) is not None:
                         found.append(one)
                 except UnreadableMessage as error:
-                    events.message_unreadable(stream=stream, error=str(error))
+                    events.message_unreadable(stream=stream, **of_message(error), error=str(error))
 
 
 def stored(message: Message) -> Stored | None:
@@ -80,7 +82,24 @@ def stored(message: Message) -> Stored | None:
             payload=message.data,
         )
     except (KeyError, ValueError, SessionLost) as error:
-        raise UnreadableMessage(f"message {headers.get(STORED, '?')[:20]}: {type(error).__name__} {error}") from None
+        number, subject = headers.get(STORED, "?")[:20], headers.get("Nats-Subject", "")
+        sequence = int(number) if _SEQUENCE.fullmatch(number) else 0
+        text = f"message {number}: {type(error).__name__} {error}"
+        raise UnreadableMessage(text, sequence=sequence, subject=subject) from None
+
+
+class OfMessage(TypedDict):
+    """What is known of a message that cannot be read."""
+
+    sequence: int
+    host: str
+
+
+def of_message(error: SessionLost, sequence: int = 0) -> OfMessage:
+    """The sequence and the host of a message, as far as the error names them; `sequence`: what was requested."""
+    if isinstance(error, UnreadableMessage):
+        return {"sequence": error.sequence or sequence, "host": host_of_any(error.subject)}
+    return {"sequence": sequence, "host": ""}
 
 
 def nanoseconds(rfc3339: str) -> int:

@@ -1,4 +1,4 @@
-"""Browse a stream: list headers of messages, read one message, delete it."""
+"""Browse a stream: list messages, read one message, delete it."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from shipper.model import Delivery, Stored, StreamState
 NO_MESSAGE = 10037
 PULL_MESSAGES = 500
 PULL_BYTES = 2 * 1024 * 1024
-"""Of headers in one pull: what bounds the memory of a listing."""
+"""Of one pull: what bounds the memory of a listing."""
 ANSWER_SECONDS = 5.0
 IDLE_SECONDS = 30  # the server forgets the listing of a program that died
 
@@ -35,16 +35,13 @@ class MessageBrowser:
         """What the stream holds now."""
         return stream_state(await self._connection.api(f"STREAM.INFO.{self._stream}"))
 
-    def heads(self, first: int, last: int, *, pattern: str) -> AsyncGenerator[Delivery]:
-        """The messages `first` to `last` whose subject `pattern` matches, oldest first, without their payloads.
+    def read(self, first: int, last: int, *, pattern: str) -> AsyncGenerator[Delivery]:
+        """The messages `first` to `last` whose subject `pattern` matches, oldest first.
 
-        The header `Nats-Msg-Size` has the length of the payload. A few hundred are in memory at a time.
+        Whole ones, never `headers_only`: nats-server 2.15 ends with a panic when a consumer with that option comes to a
+        message whose header block has one byte, which any client may publish. At most 2 MiB are in memory at a time.
         """
-        return self._read(first, last, {"filter_subject": pattern, "headers_only": True})
-
-    def whole(self, first: int, last: int, *, pattern: str) -> AsyncGenerator[Delivery]:
-        """The same with their payloads."""
-        return self._read(first, last, {"filter_subject": pattern})
+        return self._read(first, last, pattern)
 
     async def get(self, sequence: int) -> Stored | None:
         """The message with exactly `sequence`; None when the stream does not hold it."""
@@ -79,14 +76,14 @@ class MessageBrowser:
             raise SessionLost(f"stream {content.get('stream')!r} takes {subject}, not {stream}")
         return int(content["seq"])
 
-    async def _read(self, first: int, last: int, what: Mapping[str, Any]) -> AsyncGenerator[Delivery]:
+    async def _read(self, first: int, last: int, pattern: str) -> AsyncGenerator[Delivery]:
         config = {
             "deliver_policy": "by_start_sequence",
             "opt_start_seq": max(1, first),
             "ack_policy": "none",
             "mem_storage": True,
             "inactive_threshold": IDLE_SECONDS * NANOSECONDS,
-            **what,
+            "filter_subject": pattern,
         }
         body = {"stream_name": self._stream, "config": config}
         made = await self._connection.api(f"CONSUMER.CREATE.{self._stream}", body)
@@ -129,8 +126,8 @@ class MessageBrowser:
 class DirectMessageBrowser(MessageBrowser):
     """The same read with a monitor's rights: by direct reads, payloads too, because it may make no consumer."""
 
-    async def _read(self, first: int, last: int, what: Mapping[str, Any]) -> AsyncGenerator[Delivery]:
-        wanted = {"batch": PULL_MESSAGES, "max_bytes": PULL_BYTES, "next_by_subj": what["filter_subject"]}
+    async def _read(self, first: int, last: int, pattern: str) -> AsyncGenerator[Delivery]:
+        wanted = {"batch": PULL_MESSAGES, "max_bytes": PULL_BYTES, "next_by_subj": pattern}
         first = max(1, first)
         while first <= last:
             body = {"seq": first, **wanted}

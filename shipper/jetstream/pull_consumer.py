@@ -16,7 +16,7 @@ import nats.errors
 from shipper import events
 from shipper.errors import RightMissing, SessionLost, StreamMissing
 from shipper.jetstream.connection import NOT_FOUND_CONSUMER, ApiError, ConnectedSession, Connection, connect, describe
-from shipper.jetstream.direct_get import body_of, stored, subject_of
+from shipper.jetstream.direct_get import body_of, of_message, stored, subject_of
 from shipper.jetstream.leaf_stream import LeafStream, stream_state
 from shipper.jetstream.publisher import HEADER_RESERVE_BYTES
 from shipper.jetstream.pull_loop import HEARTBEAT_SECONDS, SILENCE_SECONDS, PullLoop
@@ -141,7 +141,7 @@ class JetStreamInbox(ConnectedSession):
         try:
             found = stored(answer)
         except SessionLost as error:  # of this one message: the server answers, and the session can go on without it
-            events.message_unreadable(stream=self._stream, error=f"{sequence}: {error}")
+            events.message_unreadable(stream=self._stream, **of_message(error, sequence), error=str(error))
             return None
         return found.time_ns if found and found.sequence == sequence else None
 

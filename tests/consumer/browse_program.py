@@ -1,8 +1,8 @@
 """`fshipper browse` as a process over a real archive, and a client that speaks to it as the page does.
 
 with BrowseProgram(directory, natsd.url) as program:
-    cookie = program.log_in()
-    program.search(cookie, query="failed")      # the objects of the answer
+    session = program.log_in()
+    program.search(session, query="failed")      # the objects of the answer
 """
 
 import json
@@ -101,13 +101,14 @@ class BrowseProgram(Fleet):
         return urllib.request.urlopen(urllib.request.Request(self.page + path, headers=given), timeout=20)
 
     def log_in(self) -> str:
-        """The cookie of a new session; requests a new link where the last one was used."""
+        """A new session; requests a new link where the last one was used."""
         answer = self.ask("login", Fshipper_Token=self.token)
         if answer.code == 401:
             self.new_link()
             answer = self.ask("login", Fshipper_Token=self.token)
         assert answer.code == 200, answer
-        return answer.headers["Set-Cookie"].partition(";")[0]
+        assert "Set-Cookie" not in answer.headers
+        return json.loads(answer.body)["session"]
 
     def new_link(self) -> None:
         """SIGHUP."""
@@ -115,17 +116,17 @@ class BrowseProgram(Fleet):
         self.browse.process.send_signal(signal.SIGHUP)
         until(lambda: self.links() > seen, what=lambda: self.browse.log)
 
-    def asked(self, cookie: str | None, **request) -> "Answered":
+    def asked(self, session: str | None, **request) -> "Answered":
         """The whole answer to a search."""
-        return self.ask("search", Cookie=cookie, Fshipper_Search=quote(json.dumps(request)))
+        return self.ask("search", Fshipper_Session=session, Fshipper_Search=quote(json.dumps(request)))
 
-    def opened(self, cookie: str, **request):
+    def opened(self, session: str, **request):
         """The answer to a search while it comes. It is to be closed."""
-        return self._open("search", {"Cookie": cookie, "Fshipper-Search": quote(json.dumps(request))})
+        return self._open("search", {"Fshipper-Session": session, "Fshipper-Search": quote(json.dumps(request))})
 
-    def search(self, cookie: str, **request) -> list[dict]:
+    def search(self, session: str, **request) -> list[dict]:
         """The objects of a search that ends."""
-        answer = self.asked(cookie, **request)
+        answer = self.asked(session, **request)
         assert answer.code == 200, answer
         return [json.loads(line) for line in answer.body.splitlines() if line]
 

@@ -267,7 +267,7 @@ def test_a_page_without_a_session_names_the_next_step(program):
 
 
 def test_a_page_of_another_origin_reads_nothing(program, browser):
-    """It is on another port of the same host, which is the same site: cookies are sent, and refused all the same."""
+    """It is on another port of the same host, which is the same site: it receives all cookies, and no session."""
     text = f"""<!doctype html><title>other</title><script>
       const told = [];
       const ask = (path, more) => fetch("{program.page}" + path, {{credentials: "include", ...more}})
@@ -278,8 +278,11 @@ def test_a_page_of_another_origin_reads_nothing(program, browser):
       Promise.all(all).then(() => {{ window.told = told; }});
     </script><iframe src="{program.page}"></iframe>"""
 
+    received = []
+
     class Other(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
+            received.append(str(self.headers))
             self.send_response(200)
             self.send_header("Content-Type", "text/html")
             self.end_headers()
@@ -296,6 +299,9 @@ def test_a_page_of_another_origin_reads_nothing(program, browser):
             assert browser.says("window.told") == ["refused"] * 5
         finally:
             other.shutdown()
+    assert received
+    assert not [headers for headers in received if "Cookie" in headers or "Session" in headers]
+    assert browser.says("localStorage.length + sessionStorage.length") == 0
     assert program.processes() == []
     assert "origin_refused" in program.browse.log
 

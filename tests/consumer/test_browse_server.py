@@ -15,7 +15,7 @@ from fleet import FSHIPPER, until
 from natsd import running
 
 from consumer.read.browse import app
-from consumer.read.browse.access_control import LINK_SECONDS, TOKEN_HEADER, AccessControl
+from consumer.read.browse.access_control import LINK_SECONDS, SESSION_HEADER, TOKEN_HEADER, AccessControl
 from consumer.read.browse.search_process import ProcessLimits, SearchProcess
 from shipper.http_endpoints import Request
 
@@ -33,7 +33,7 @@ def program(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def cookie(program):
+def session(program):
     return program.log_in()
 
 
@@ -52,16 +52,16 @@ def cookie(program):
         ({"files": ["*nothing*"]}, []), ({"until": "2020-01-01"}, []),
     ],
 )  # fmt: skip
-def test_a_search_finds_its_lines(program, cookie, request_, expected):
-    answer = program.search(cookie, **request_)
+def test_a_search_finds_its_lines(program, session, request_, expected):
+    answer = program.search(session, **request_)
     assert [line.encode("utf-8", "surrogateescape") for line in hits(answer)] == expected
     assert answer[0]["kind"] == "begin"
     assert answer[-1]["kind"] == "end"
     assert answer[-1]["hits"] == len(expected)
 
 
-def test_the_command_that_is_shown_finds_the_same_lines(program, cookie):
-    answer = program.search(cookie, query='"request failed" OR "it\'s" OR FATAL')
+def test_the_command_that_is_shown_finds_the_same_lines(program, session):
+    answer = program.search(session, query='"request failed" OR "it\'s" OR FATAL')
     done = subprocess.run(
         answer[0]["command"].replace("fshipper", FSHIPPER, 1), shell=True, capture_output=True, check=True,
         env=program.environment(), timeout=60,
@@ -69,22 +69,22 @@ def test_the_command_that_is_shown_finds_the_same_lines(program, cookie):
     assert len(done.stdout.splitlines()) == len(hits(answer)) == 3
 
 
-def test_times_are_those_in_the_lines_or_those_of_storing(program, cookie):
-    by_event = program.search(cookie, query="ERROR")
+def test_times_are_those_in_the_lines_or_those_of_storing(program, session):
+    by_event = program.search(session, query="ERROR")
     (hit,) = [each for each in by_event if each["kind"] == "hit"]
     assert (hit["time_from"], hit["event_time"]) == ("stored", hit["time"])  # the line has no time
     assert "--by=stored" not in by_event[0]["command"]
-    by_stored = program.search(cookie, query="ERROR", by="stored", since="1h", timezone="Europe/Berlin")
+    by_stored = program.search(session, query="ERROR", by="stored", since="1h", timezone="Europe/Berlin")
     (hit,) = [each for each in by_stored if each["kind"] == "hit"]
     assert "event_time" not in hit
     assert "--by=stored" in by_stored[0]["command"]
-    assert program.asked(cookie, timezone="Nowhere/City").code == 400
+    assert program.asked(session, timezone="Nowhere/City").code == 400
 
 
-def test_the_neighbours_of_a_line(program, cookie):
-    (found,) = [each for each in program.search(cookie, query="ERROR") if each["kind"] == "hit"]
+def test_the_neighbours_of_a_line(program, session):
+    (found,) = [each for each in program.search(session, query="ERROR") if each["kind"] == "hit"]
     around = {"time": found["time"], "offset": found["offset"], "lines": 2}
-    answer = program.search(cookie, hosts=[WEB], files=[found["file"]], around=around)
+    answer = program.search(session, hosts=[WEB], files=[found["file"]], around=around)
     assert [line.encode("utf-8", "surrogateescape") for line in hits(answer)] == SAMPLE[WEB][298:303]
 
 
@@ -99,8 +99,8 @@ def test_the_neighbours_of_a_line(program, cookie):
         ({"hosts": ["a"] * 17}, "hosts"),
     ],
 )  # fmt: skip
-def test_a_search_that_is_wrong_is_refused_with_the_next_step(program, cookie, request_, words):
-    answer = program.asked(cookie, **request_)
+def test_a_search_that_is_wrong_is_refused_with_the_next_step(program, session, request_, words):
+    answer = program.asked(session, **request_)
     told = json.loads(answer.body)
     assert answer.code == 400
     assert told["hint"]
@@ -109,15 +109,15 @@ def test_a_search_that_is_wrong_is_refused_with_the_next_step(program, cookie, r
 
 
 @pytest.mark.parametrize("name", ["--help", "-v"])
-def test_what_a_browser_sends_is_never_an_option(program, cookie, name):
+def test_what_a_browser_sends_is_never_an_option(program, session, name):
     for request in ({"hosts": [name]}, {"files": [name]}, {"query": f'"{name}"'}):
-        assert program.search(cookie, **request)[-1]["hits"] == 0
-    assert program.search(cookie, query=name, limit=5_000)[-1]["outcome"] == "done", "it means NOT"
+        assert program.search(session, **request)[-1]["hits"] == 0
+    assert program.search(session, query=name, limit=5_000)[-1]["outcome"] == "done", "it means NOT"
 
 
-def test_all_lines_are_counted_over_time_where_not_all_are_sent(program, cookie):
-    assert program.search(cookie, query="checkpoint", limit=5)[-1]["outcome"] == "lines"
-    answer = program.search(cookie, query="checkpoint", limit=5, buckets=3600)
+def test_all_lines_are_counted_over_time_where_not_all_are_sent(program, session):
+    assert program.search(session, query="checkpoint", limit=5)[-1]["outcome"] == "lines"
+    answer = program.search(session, query="checkpoint", limit=5, buckets=3600)
     assert sum(each["count"] for each in answer if each["kind"] == "bucket") == 40
     assert hits(answer) == []
 
@@ -132,8 +132,9 @@ def test_a_token_opens_one_session(program):
     assert program.ask("login", Fshipper_Token=replaced).code == 401
     answer = program.ask("login", Fshipper_Token=program.token)
     assert answer.code == 200
-    assert all(part in answer.headers["Set-Cookie"] for part in ("HttpOnly", "SameSite=Strict", "Path=/"))
-    assert program.token not in answer.headers["Set-Cookie"]
+    assert len(json.loads(answer.body)["session"]) == 43
+    assert "Set-Cookie" not in answer.headers
+    assert program.token not in answer
 
 
 def test_the_link_is_in_a_file_of_the_user_and_the_log_has_no_token(program):
@@ -154,17 +155,21 @@ def test_a_token_that_was_not_used_within_ten_minutes_opens_no_session(monkeypat
 
 
 @pytest.mark.parametrize("other", ["a[b]=1", "a b=2", "=", '"', "x", "a=b=c", "\xff=\xff"])
-def test_cookies_of_other_programs_of_the_host_do_not_end_a_session(program, cookie, other):
-    for both in (f"{other}; {cookie}", f"{cookie}; {other}"):
-        assert program.ask("about", Cookie=both).code == 200
+def test_cookies_of_other_programs_of_the_host_do_not_end_a_session(program, session, other):
+    assert program.ask("about", Cookie=other, Fshipper_Session=session).code == 200
+
+
+def test_a_session_is_in_no_cookie_because_every_port_of_the_host_receives_cookies(program, session):
+    for name in ("Fshipper-Session", "session", "fshipper-browse"):
+        assert program.ask("about", Cookie=f"{name}={session}").code == 401
 
 
 @pytest.mark.parametrize("query", ["a\0b", "a\nb", "\x1b[2J", "\x7f"])
-def test_a_query_that_no_command_can_have_is_refused_and_takes_no_slot(program, cookie, query):
+def test_a_query_that_no_command_can_have_is_refused_and_takes_no_slot(program, session, query):
     for _ in range(6):
-        answer = program.asked(cookie, query=query)
+        answer = program.asked(session, query=query)
         assert (answer.code, b"control characters" in answer.body) == (400, True), answer
-    assert program.search(cookie, query="checkpoint")[-1]["outcome"] == "done"
+    assert program.search(session, query="checkpoint")[-1]["outcome"] == "done"
 
 
 @pytest.mark.parametrize(
@@ -174,10 +179,8 @@ def test_a_query_that_no_command_can_have_is_refused_and_takes_no_slot(program, 
 def test_a_search_that_cannot_start_gives_its_slot_back_whatever_the_reason(program, monkeypatch, failure):
     access = AccessControl()
     browse = app.BrowseServer(app.SearchSettings(program.archive, None), access)
-    cookie = browse.respond(a_request("/login", **{TOKEN_HEADER: access.new_token()})).headers["Set-Cookie"]
-    search = a_request(
-        "/search", Cookie=cookie.partition(";")[0], **{app.SEARCH_HEADER: json.dumps({"query": "checkpoint"})}
-    )
+    session = json.loads(browse.respond(a_request("/login", **{TOKEN_HEADER: access.new_token()})).body)["session"]
+    search = a_request("/search", **{SESSION_HEADER: session, app.SEARCH_HEADER: json.dumps({"query": "checkpoint"})})
 
     def fail(*_: object, **__: object) -> None:
         raise failure
@@ -200,19 +203,18 @@ def test_a_search_that_cannot_start_gives_its_slot_back_whatever_the_reason(prog
     SearchProcess.end(answer.body._process)
 
 
-def test_a_time_before_1970_means_from_the_beginning(program, cookie):
-    answer = program.search(cookie, query="checkpoint", since="0001-01-01", limit=400)
+def test_a_time_before_1970_means_from_the_beginning(program, session):
+    answer = program.search(session, query="checkpoint", since="0001-01-01", limit=400)
     assert (answer[0]["since"], len(hits(answer))) == ("", 40)
 
 
 @pytest.mark.parametrize("path", ["search", "about"])
-def test_a_request_without_a_session_is_refused(program, cookie, path):
-    name = cookie.partition("=")[0]
-    for wrong in (None, "", f"{name}=", f"{name}={'x' * 43}", "other=1", cookie[:-1], f"{name}={program.token}"):
-        answer = program.ask(path, Cookie=wrong, Fshipper_Search="%7B%7D")
+def test_a_request_without_a_session_is_refused(program, session, path):
+    for wrong in (None, "", "x" * 43, session[:-1], f"{session}x", program.token):
+        answer = program.ask(path, Fshipper_Session=wrong, Fshipper_Search="%7B%7D")
         assert answer.code == 401, wrong
         assert b"link" in answer.body
-    assert program.ask(path, Cookie=cookie, Fshipper_Search="%7B%7D").code == 200
+    assert program.ask(path, Fshipper_Session=session, Fshipper_Search="%7B%7D").code == 200
 
 
 @pytest.mark.parametrize(
@@ -225,15 +227,15 @@ def test_a_request_without_a_session_is_refused(program, cookie, path):
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("path", ["about", "login", ""])
-def test_other_names_and_other_origins_are_refused(program, cookie, headers, code, path):
-    got = program.ask(path, Cookie=cookie, Fshipper_Search="%7B%7D", Fshipper_Token="wrong", **headers).code
+def test_other_names_and_other_origins_are_refused(program, session, headers, code, path):
+    got = program.ask(path, Fshipper_Session=session, Fshipper_Search="%7B%7D", Fshipper_Token="wrong", **headers).code
     assert got == (401 if code == 200 and path == "login" else code)
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
-def test_only_get_is_answered(program, cookie, method):
+def test_only_get_is_answered(program, session, method):
     with program.raw(
-        f"{method} /search HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}\r\nContent-Length: 0\r\n\r\n"
+        f"{method} /search HTTP/1.1\r\nHost: localhost\r\nFshipper-Session: {session}\r\nContent-Length: 0\r\n\r\n"
     ) as link:
         assert b" 501 " in link.makefile("rb").readline()
 
@@ -282,8 +284,8 @@ def test_two_searches_of_a_session_and_four_in_all(program):
     assert program.search(third, query="FATAL")[-1]["hits"] == 1
 
 
-def test_a_search_is_a_group_of_processes_with_limits_that_ends_with_its_connection(program, cookie):
-    with program.opened(cookie, follow=True):
+def test_a_search_is_a_group_of_processes_with_limits_that_ends_with_its_connection(program, session):
+    with program.opened(session, follow=True):
         until(lambda: len(program.processes("search")) == 1)
         (pid,) = program.processes("search")
         assert os.getpgid(pid) == pid
@@ -314,11 +316,11 @@ def limited(program, monkeypatch):
     monkeypatch.setenv("SHIPPER_STATE", str(program.directory / "state"))
     access = AccessControl(user_header="")
     browse = app.BrowseServer(app.SearchSettings(program.archive, None), access)
-    cookie = browse.respond(a_request("/login", **{TOKEN_HEADER: access.new_token()})).headers["Set-Cookie"]
+    session = json.loads(browse.respond(a_request("/login", **{TOKEN_HEADER: access.new_token()})).body)["session"]
 
     def sent(limits: ProcessLimits, **search: object) -> list[dict]:
         monkeypatch.setattr(app, "USUAL", limits)
-        headers = {"Cookie": cookie.partition(";")[0], app.SEARCH_HEADER: json.dumps(search)}
+        headers = {SESSION_HEADER: session, app.SEARCH_HEADER: json.dumps(search)}
         body = browse.respond(a_request("/search", **headers)).body
         lines = [json.loads(line) for line in body if line.strip()]
         body.close()
@@ -348,8 +350,8 @@ def test_a_search_ends_at_its_limits_and_the_page_shows_it(limited, program, lim
     until(lambda: program.processes() == [], what="the process ends")
 
 
-def test_lines_are_followed_as_they_come(program, cookie):
-    with program.opened(cookie, query="arrives", follow=True) as answer:
+def test_lines_are_followed_as_they_come(program, session):
+    with program.opened(session, query="arrives", follow=True) as answer:
         assert json.loads(answer.readline())["kind"] == "begin"
         found, number = {"kind": ""}, 0
         while found["kind"] != "hit":
@@ -376,8 +378,8 @@ def test_a_live_view_that_reads_too_slowly_loses_lines_and_counts_them(program):
         assert (process.dropped > 0) == is_live
 
 
-def test_every_search_is_in_the_access_log_without_its_words(program, cookie):
-    program.search(cookie, query="carol@example.net", hosts=["web*"], since="2026-11-20T10:00:00Z")
+def test_every_search_is_in_the_access_log_without_its_words(program, session):
+    program.search(session, query="carol@example.net", hosts=["web*"], since="2026-11-20T10:00:00Z")
     until(lambda: "hosts=web*" in program.browse.log, what=lambda: program.browse.log)
     (line,) = [line for line in program.browse.log.splitlines() if "hosts=web*" in line]
     assert "user='session " in line

@@ -2,6 +2,7 @@
 
 import pytest
 
+from producer.inputs.senders import address_of, with_address
 from producer.inputs.syslog import MAX_MESSAGE_BYTES, Frames, line_of, parse
 from shipper.errors import ConfigError
 
@@ -78,10 +79,29 @@ def test_a_nul_ends_a_message_as_the_c_library_writes_it() -> None:
     assert Frames().feed(b"<1>one\0<2>two\n\0<3>three") == b"<1>one\n<2>two\n"
 
 
-def test_what_stands_before_each_line_stands_before_no_empty_one() -> None:
-    frames = Frames(b"192.0.2.1 ")
-    assert frames.feed(b"<1>one\n\n<2>two\n<3>") == b"192.0.2.1 <1>one\n192.0.2.1 <2>two\n"
-    assert (frames.close(), frames.close()) == (b"192.0.2.1 <3>\n", b"")
+def test_the_address_of_a_sender_stands_before_each_line_and_before_no_empty_one() -> None:
+    frames = Frames()
+    assert with_address("192.0.2.1", frames.feed(b"<1>one\n\n<2>two\n<3>")) == b"192.0.2.1 <1>one\n192.0.2.1 <2>two\n"
+    assert with_address("192.0.2.1", frames.close()) == b"192.0.2.1 <3>\n"
+    assert with_address("192.0.2.1", frames.close()) == b""
+    assert with_address("", b"<1>one\n") == b"<1>one\n"
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [
+        (("192.0.2.7", 514), "192.0.2.7"),
+        (("::ffff:192.0.2.7", 514, 0, 0), "192.0.2.7"),  # of IPv4, to a socket of IPv6
+        (("2001:db8::7", 514, 0, 0), "2001:db8::7"),
+        (("fe80::1%eth0", 514, 0, 2), "fe80::1%eth0"),
+        ("", ""),
+        ("/run/sender", ""),
+        (b"\0abstract", ""),
+        (None, ""),
+    ],
+)
+def test_a_sender_has_an_address_only_if_its_socket_has_one(peer: object, address: str) -> None:
+    assert address_of(peer) == address
 
 
 def test_addresses_have_names_in_the_archive() -> None:

@@ -13,8 +13,9 @@ from ports import free_port
 from spooling import NEWLINE, knows, never, plain, running, spool_in, text
 
 from producer.inputs.pipes import Fifo
+from producer.inputs.senders import Sender
 from producer.inputs.spool import rotated
-from producer.inputs.syslog import Sender, Syslog, parse
+from producer.inputs.syslog import Syslog, parse
 from shipper.errors import ConfigError, Fatal
 
 # -- syslog -------------------------------------------------------------------------------------------------------

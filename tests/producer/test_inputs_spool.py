@@ -152,7 +152,7 @@ def test_what_is_not_acknowledged_is_not_deleted_however_short_space_is(tmp_path
         each.host.save()
         each.tend()
     assert [segment.number for segment in spool.rotated(each.path)] == [1, 2, 3, 4, 5]
-    assert each.spool._free_bytes <= 0
+    assert each.spool._space.free <= 0
 
 
 @pytest.mark.parametrize("saved", [True, False])

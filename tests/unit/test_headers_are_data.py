@@ -5,18 +5,24 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from nats.aio.client import _HEADER_KEY_RE
+from prometheus_client import REGISTRY
 
 from consumer.commit.staged_batch import DeadLetter
 from consumer.dlq import publish
 from consumer.partition.stream import STUCK_SESSIONS, SessionLoop
 from partitioner.on_demand import HOST_BURST, StreamProvisioner
+from shipper import events
 from shipper.control import StreamAnswer
-from shipper.errors import SessionLost
-from shipper.jetstream.fast_client import parse_headers
+from shipper.errors import SessionLost, UnreadableMessage
+from shipper.events import sessions
+from shipper.jetstream import direct_get
+from shipper.jetstream.fast_client import Message, parse_headers
 from shipper.lifecycle import Pulse, Stop
 from shipper.model import Delivery
 from shipper.retry import Patience
+from shipper.subjects import host_of_any
 
 
 def test_a_status_is_only_in_the_first_line_of_what_no_publisher_wrote() -> None:
@@ -97,3 +103,47 @@ def test_a_message_at_which_sessions_end_again_and_again_is_named_with_its_subje
     asyncio.run(within())
     assert troubles[STUCK_SESSIONS - 1] == "why"
     assert troubles[STUCK_SESSIONS] == f"why; {STUCK_SESSIONS} sessions ended at message 7 of logs.p0.web1"
+
+
+def test_a_stored_message_that_cannot_be_read_is_counted_for_its_host_and_its_sequence_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    headers = {"Nats-Sequence": "7", "Nats-Subject": "logs.beat.web1.example.net", "Nats-Time-Stamp": "yesterday"}
+    with pytest.raises(UnreadableMessage) as refused:
+        direct_get.stored(Message(_client=None, subject="_INBOX.x", headers=headers))  # type: ignore[arg-type]
+    found = direct_get.of_message(refused.value)
+    assert found == {"sequence": 7, "host": "web1.example.net"}
+    name = "fshipper_unreadable_host_messages_total"
+    before = REGISTRY.get_sample_value(name, {"host": "web1.example.net"}) or 0
+    events.message_unreadable(stream="LOGS_BEATS", **found, error="x")
+    assert REGISTRY.get_sample_value(name, {"host": "web1.example.net"}) == before + 1
+    said = capsys.readouterr().err
+    assert all(word in said for word in ("message_unreadable", "web1.example.net", "LOGS_BEATS"))
+
+
+@pytest.mark.parametrize(
+    ("subject", "host"),
+    [
+        ("logs.p0.web1", "web1"),
+        ("other.p4095.web1.example.net", "web1.example.net"),
+        ("ctl.down.web1", "web1"),
+        ("dlq.LOGS_0.web1", "web1"),
+        ("$KV.fshipper.map.logs", ""),
+        ("logs.p0.", ""),
+        ("", ""),
+    ],
+)
+def test_the_host_of_any_subject_is_known_where_there_is_one(subject: str, host: str) -> None:
+    assert host_of_any(subject) == host
+
+
+def test_hosts_beyond_the_bound_have_no_count_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "_UNREADABLE_HOSTS", set())
+    monkeypatch.setattr(sessions, "MAX_UNREADABLE_HOSTS", 1)
+    total = REGISTRY.get_sample_value("fshipper_unreadable_messages_total") or 0
+    for host in ("bound1", "bound2"):
+        events.message_unreadable(stream="LOGS_0", sequence=1, host=host, error="x")
+    name = "fshipper_unreadable_host_messages_total"
+    assert REGISTRY.get_sample_value(name, {"host": "bound1"}) == 1
+    assert REGISTRY.get_sample_value(name, {"host": "bound2"}) is None
+    assert REGISTRY.get_sample_value("fshipper_unreadable_messages_total") == total + 2

@@ -1,4 +1,8 @@
-"""Who may search: a one-time token is exchanged for a session cookie, or a proxy on this machine names the user."""
+"""Who may search: a one-time token is exchanged for a session, or a proxy on this machine names the user.
+
+The session is in a request header that the page adds, not in a cookie: browsers send cookies to every port of a host,
+so a program of another user that listens on 127.0.0.1 would receive the session from a user who opens its page.
+"""
 
 import hashlib
 import hmac
@@ -6,7 +10,6 @@ import ipaddress
 import secrets
 import threading
 import time
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from shipper.http_endpoints import Request
@@ -18,6 +21,7 @@ LINK_SECONDS = 600.0
 MOST_SESSIONS = 64
 """Sessions at a time; the oldest one ends for a new one."""
 TOKEN_HEADER = "Fshipper-Token"  # noqa: S105 - a name
+SESSION_HEADER = "Fshipper-Session"
 LONGEST_USER = 64
 
 
@@ -39,7 +43,6 @@ class AccessControl:
         self._lock = threading.Lock()
         self._token, self._token_ends = b"", 0.0
         self._sessions: dict[str, float] = {}  # when they end, oldest first
-        self._cookie = f"fshipper-browse-{secrets.token_hex(4)}"  # browsers send cookies of other ports of a host, too
 
     def new_token(self) -> str:
         """A token that opens one session within `LINK_SECONDS`; the one before is not valid any more."""
@@ -49,7 +52,7 @@ class AccessControl:
         return token
 
     def log_in(self, request: Request) -> str | None:
-        """The `Set-Cookie` of a new session for the request's token; None: the token is wrong, too old, or was used."""
+        """A new session for the request's token; None: the token is wrong, too old, or was used."""
         given = _digest(request.headers.get(TOKEN_HEADER, ""))
         with self._lock:
             is_valid = self._token and time.monotonic() < self._token_ends
@@ -60,8 +63,7 @@ class AccessControl:
             while len(self._sessions) >= MOST_SESSIONS:
                 del self._sessions[next(iter(self._sessions))]
             self._sessions[session] = time.monotonic() + SESSION_SECONDS
-        secure = "; Secure" if request.headers.get("X-Forwarded-Proto", "").lower() == "https" else ""
-        return f"{self._cookie}={session}; HttpOnly; SameSite=Strict; Path=/; Max-Age={int(SESSION_SECONDS)}{secure}"
+        return session
 
     def user(self, request: Request) -> User | None:
         """The user who sent the request; None: no session, and no user of a trusted proxy."""
@@ -77,19 +79,12 @@ class AccessControl:
         return User(name, f"proxy:{name}")
 
     def _user_of_session(self, request: Request) -> User | None:
-        session = next((value for name, value in _cookies(request) if name == self._cookie), "")
+        session = request.headers.get(SESSION_HEADER, "")
         with self._lock:
             if self._sessions.get(session, 0.0) < time.monotonic():
                 self._sessions.pop(session, None)
                 return None
         return User(f"session {_digest(session).hex()[:8]}", session)
-
-
-def _cookies(request: Request) -> Iterator[tuple[str, str]]:
-    """The cookies of a request. Those of other programs of this host may have names that RFC 6265 forbids."""
-    for pair in ";".join(request.headers.get_all("Cookie") or ()).split(";"):
-        name, _, value = pair.partition("=")
-        yield name.strip(), value.strip()
 
 
 def _digest(text: str) -> bytes:

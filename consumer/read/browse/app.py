@@ -148,8 +148,8 @@ class BrowseServer:
             each.close()
 
     def _log_in(self, request: Request) -> Answer:
-        cookie = self._access.log_in(request)
-        if cookie is None:
+        session = self._access.log_in(request)
+        if session is None:
             events.browse_refused(address=request.address, path="/login")
             return _refusal(
                 401,
@@ -157,7 +157,7 @@ class BrowseServer:
                 "make a new one: systemctl reload fshipper-browse, or SIGHUP",
             )
         events.browse_session_opened(address=request.address)
-        return Answer("application/json", b"{}\n", headers={"Set-Cookie": cookie})
+        return Answer("application/json", json.dumps({"session": session}).encode())
 
     def _about(self, user: User) -> Answer:
         about = {"user": user.name, "version": shipper.__version__, "archive": str(self._settings.archive)}
