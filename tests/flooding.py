@@ -88,6 +88,7 @@ async def leave_unread(end: End, clients: list[Client]) -> None:
     for client in clients:
         await client.subscribe(f"_INBOX_{ATTACKER}.>")
         await settle(client)
+    for client in clients:
         client._transport._io_writer.transport.pause_reading()
         for subject, payload in REQUESTS:
             for _ in range(UNREAD):
