@@ -47,6 +47,8 @@ ping_interval: "20s"
 jetstream {{
   store_dir: {store}
   max_memory_store: 64MB
+  max_buffered_size: 16MB
+  max_buffered_msgs: 2048
   max_file_store: {max_file}
   sync_interval: {sync}
 }}

@@ -31,10 +31,10 @@ from producer.tailer.retained_files import RetainedFiles
 from producer.tailer.scan_schedule import ScanSchedule
 from producer.tailer.tailer import new_tailer
 from shipper import events
-from shipper.errors import Fatal, ShipperError, StreamFull, StreamMissing, Transient, Unavailable
+from shipper.errors import Fatal, ShipperError, StreamBusy, StreamFull, StreamMissing, Transient, Unavailable
 from shipper.lifecycle import Pulse, Stop, notify
 from shipper.ports import Publisher
-from shipper.retry import FULL, SESSION
+from shipper.retry import BUSY, FULL, SESSION
 
 Connect = Callable[[int], Awaitable[Publisher]]
 """Opens a session that publishes to the stream of a partition."""
@@ -226,7 +226,14 @@ class Pipeline:
     def _failed(self, error: Transient | Unavailable) -> float:
         """Seconds to wait after `error`. Raises Unavailable, if the time limit for trouble is over."""
         self._trouble = self._sessions.heartbeats.trouble = str(error)
-        return self._task.patience.after(error, FULL if isinstance(error, StreamFull | StreamMissing) else SESSION)
+        match error:
+            case StreamBusy():
+                policy = BUSY
+            case StreamFull() | StreamMissing():
+                policy = FULL
+            case _:
+                policy = SESSION
+        return self._task.patience.after(error, policy)
 
     def _acknowledged(self, _entries: Sequence[Entry]) -> None:
         """JetStream stored blocks."""
@@ -262,7 +269,11 @@ class Pipeline:
             raise full
         session.start_over()
         delay = self._failed(full)
-        events.stream_full(error=str(full), hint=full.hint, retry_in=delay)
+        if isinstance(full, StreamBusy):
+            self.delivery.window.halve()
+            events.stream_busy(error=str(full), hint=full.hint)
+        else:
+            events.stream_full(error=str(full), hint=full.hint, retry_in=delay)
         await self._scheduler.pause(delay, session)
 
     # -- the main loop ------------------------------------------------------------------------------------------------

@@ -67,6 +67,10 @@ class StreamFull(Transient):
     """The stream or the server is full; stop reading and retry."""
 
 
+class StreamBusy(StreamFull):
+    """Too many messages wait in the server to be stored in the stream; retry soon."""
+
+
 class StreamMissing(Transient):
     """No stream takes this subject."""
 

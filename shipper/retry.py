@@ -37,6 +37,7 @@ class Backoff:
 
 SESSION = Backoff(first=0.1, cap=5.0)  #: a session with the server ended
 FULL = Backoff(first=0.5, cap=15.0)  #: the stream is full, or does not exist yet
+BUSY = Backoff(first=0.02, cap=1.0)  #: the stream's queue in the server is full
 ARCHIVE = Backoff(first=0.5, cap=5.0)  #: the archive cannot be written
 PLACE = Backoff(first=1.0, cap=4.0)  #: a cluster that has just started, or lost a node, has no place for a stream
 

@@ -2,13 +2,18 @@
 
 import asyncio
 import contextlib
+from collections.abc import Iterator
+from pathlib import Path
 
+import trustme
 import zstandard
-from attacker import ANSWER_SECONDS, ATTACKER, closing, connect, settle
+from attacker import ANSWER_SECONDS, ATTACKER, VICTIM, closing, connect, settle
 from edges import End
 from nats.aio.client import Client
+from ports import free_ports
 
 from partitioner.access.permissions import LIMITS, Role
+from partitioner.access.roster import AuthMethod
 from shipper.heartbeat import MAX_BYTES
 
 LIMIT = LIMITS[Role.HOST]
@@ -22,6 +27,24 @@ REQUESTS = (
     ("$JS.API.DIRECT.GET.KV_fshipper.$KV.fshipper.map.logs", b""),
     (f"ctl.up.{ATTACKER}", b'{"v":1,"ask":"receipts","partition":0}'),
 )
+LARGE_BYTES = 1_000_000  # of one message; `max_msg_size` of the streams is 1 MiB
+LARGE = 150  # of them by one connection: as many bytes as wait in nats-server's own limit, 128 MiB
+
+
+@contextlib.contextmanager
+def attacked(directory: Path, trust: AuthMethod) -> Iterator[End]:
+    """A server with the shipped configuration, one partition, and the accounts of the attacker and another host."""
+    end = End(directory / "centre", "hub.conf", free_ports(3), trust, trustme.CA())
+    end.hosts("add", ATTACKER, VICTIM)
+    end.configure(centre_port=1)
+    end.start()
+    try:
+        end.wait_until_ready()
+        with end.fleet:
+            end.run("partition", "apply", "--partitions", "1")
+            yield end
+    finally:
+        end.kill()
 
 
 async def opened(end: End) -> list[Client]:
@@ -55,21 +78,28 @@ async def flood(end: End) -> int:
     async with closing(*clients):
         await subscribe_once_too_often(clients[0])
         await publish_much(clients[1])
-        for client in clients[1:]:
-            await client.subscribe(f"_INBOX_{ATTACKER}.>")
-            await settle(client)
-            client._transport._io_writer.transport.pause_reading()
-            for subject, payload in REQUESTS:
-                for _ in range(UNREAD):
-                    await client.publish(subject, payload, reply=f"_INBOX_{ATTACKER}.x")
-        async with asyncio.timeout(ANSWER_SECONDS):
-            while end.log.count(TOO_MUCH_UNREAD) < len(clients) - 1:
-                await asyncio.sleep(0.05)
+        await publish_largest(clients[1])
+        await leave_unread(end, clients[1:])
     return len(clients)
 
 
+async def leave_unread(end: End, clients: list[Client]) -> None:
+    """Send every request that a host may send, and read no answer, until the server ends the connections."""
+    for client in clients:
+        await client.subscribe(f"_INBOX_{ATTACKER}.>")
+        await settle(client)
+    for client in clients:
+        client._transport._io_writer.transport.pause_reading()
+        for subject, payload in REQUESTS:
+            for _ in range(UNREAD):
+                await client.publish(subject, payload, reply=f"_INBOX_{ATTACKER}.x")
+    async with asyncio.timeout(ANSWER_SECONDS):
+        while end.log.count(TOO_MUCH_UNREAD) < len(clients):
+            await asyncio.sleep(0.05)
+
+
 async def publish_much(client: Client) -> None:
-    """Messages of every kind, the largest that the streams take last: these are what is read again and again."""
+    """Small messages of every kind that a host may send, without a pause."""
     own, text = f"logs.p0.{ATTACKER}", zstandard.compress(bytes(TEXT_BYTES))
     for number in range(3000):
         await client.publish(f"logs.beat.{ATTACKER}", b"{}", headers={"Nats-Msg-Id": f"{number:0>3500}"})
@@ -78,6 +108,35 @@ async def publish_much(client: Client) -> None:
         if number % 100 == 0:
             await client.publish(own, text, headers={"Log-Encoding": "zstd"})
             await client.flush(round(ANSWER_SECONDS))
+
+
+async def publish_largest(client: Client) -> None:
+    """The newest message of each kind, which is what can be read again and again: as large as the stream takes it."""
+    own = f"logs.p0.{ATTACKER}"
     for subject, size in ((own, 500_000), (f"logs.beat.{ATTACKER}", MAX_BYTES)):
         stored = await client.request(subject, bytes(size), timeout=ANSWER_SECONDS)
         assert b'"seq"' in stored.data
+
+
+async def publish_large(end: End) -> None:
+    """Large messages by all connections of the attacker, faster than the server stores them."""
+    clients = await opened(end)
+
+    async def publish(client: Client) -> None:
+        for number in range(LARGE):
+            await client.publish(f"logs.p0.{ATTACKER}", bytes(LARGE_BYTES))
+            if number % 10 == 0:
+                await client.flush(round(ANSWER_SECONDS))
+
+    async with closing(*clients):
+        await asyncio.gather(*map(publish, clients))
+        for client in clients:
+            await settle(client)
+
+
+async def read_nothing(end: End) -> None:
+    """Requests by all connections of the attacker, whose answers it does not read."""
+    clients = await opened(end)
+    async with closing(*clients):
+        await publish_largest(clients[0])
+        await leave_unread(end, clients)

@@ -61,6 +61,7 @@ class NatsServer:
         max_file: str = "64GB",
         sync: str = "",
         domain: str = "",
+        waiting_messages: int = 0,
         extra: str = "",
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -68,7 +69,8 @@ class NatsServer:
         self.store = directory / "store"
         self.log_file = directory / "nats-server.log"
         self.port = port or free_port()
-        self._more = (f"sync_interval: {sync}, " if sync else "") + (f"domain: {domain}" if domain else "")
+        self._more = (f"sync_interval: {sync}, " if sync else "") + (f"domain: {domain}, " if domain else "")
+        self._more += f"max_buffered_msgs: {waiting_messages}" if waiting_messages else ""
         self._jetstream = jetstream
         self._max_file = max_file
         self._extra = extra
@@ -190,12 +192,17 @@ def running(
     max_file: str = "64GB",
     sync: str = "",
     domain: str = "",
+    waiting_messages: int = 0,
     extra: str = "",
 ) -> Iterator[NatsServer]:
-    """A server that lives as long as the `with` block; `extra` is more of its configuration."""
+    """A server that lives as long as the `with` block; `extra` is more of its configuration.
+
+    `waiting_messages`: for each stream; with more the server refuses messages. 0: its own limit.
+    """
     server = NatsServer(
-        directory, port=port, jetstream=jetstream, max_file=max_file, sync=sync, domain=domain, extra=extra
-    )
+        directory, port=port, jetstream=jetstream, max_file=max_file, sync=sync, domain=domain,
+        waiting_messages=waiting_messages, extra=extra,
+    )  # fmt: skip
     server.start()
     try:
         yield server

@@ -171,6 +171,8 @@ jetstream {{
   store_dir: "/var/lib/nats"
   max_file_store: 100GB
   max_memory_store: 64MB
+  max_buffered_size: 16MB  # of messages that wait to be stored in a stream; more are refused, and sent again
+  max_buffered_msgs: 2048
   sync_interval: always
 }}
 

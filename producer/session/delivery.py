@@ -29,6 +29,9 @@ MAX_ENTRIES = 4096
 ENTRY_BYTES = 1024
 """Added for each block: headers and bookkeeping, so that many small blocks count, too."""
 
+GROWTH = 16
+"""Acknowledged bytes for each byte by which a reduced in-flight window grows."""
+
 InFlight = tuple[int, Entry]
 """An entry with its token."""
 
@@ -38,6 +41,7 @@ class Window:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
+        self._limit_bytes = max_bytes  # at most `max_bytes`, less after the server was busy
         self._open: deque[tuple[int, Entry, float]] = deque()
         self.bytes = 0  #: of payloads and `ENTRY_BYTES` in flight
         self._next = 1
@@ -48,7 +52,7 @@ class Window:
     @property
     def has_capacity(self) -> bool:
         """Whether more may be read."""
-        return self.bytes < self._max_bytes and len(self._open) < MAX_ENTRIES
+        return self.bytes < self._limit_bytes and len(self._open) < MAX_ENTRIES
 
     def open(self, entry: Entry, now: float) -> int:
         """Put `entry` in flight; returns its token, which grows by one."""
@@ -62,8 +66,14 @@ class Window:
         if not self._open or self._open[0][0] != token:
             raise SessionLost(f"ack for block {token} came out of order")
         _, entry, _ = self._open.popleft()
-        self.bytes -= len(entry.payload) + ENTRY_BYTES
+        size = len(entry.payload) + ENTRY_BYTES
+        self.bytes -= size
+        self._limit_bytes = min(self._limit_bytes + size // GROWTH, self._max_bytes)
         return entry
+
+    def halve(self) -> None:
+        """Put half as much in flight from now on; acks raise it again."""
+        self._limit_bytes = max(self.bytes // 2, 1)  # one block is always possible
 
     @property
     def sources(self) -> set[str]:

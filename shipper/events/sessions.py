@@ -6,12 +6,13 @@ from shipper.telemetry import Counter, logger
 from shipper.units import printable
 
 LOG_INTERVAL_SECONDS = 60.0
-"""Minimum interval between two log lines about control messages that are ignored for one reason."""
+"""Minimum interval between two log lines about control messages that are ignored for one reason, or a busy stream."""
 
 _CONTROL_IGNORED = Counter(
     "fshipper_control_ignored_total", "Control messages that were neither obeyed nor answered", ["reason"]
 )
 _CONTROL_LOGGED_AT: dict[str, float] = {}
+_BUSY_LOGGED_AT: dict[str, float] = {}
 _SESSIONS = Counter("fshipper_sessions_ended_total", "Sessions with the server that ended in trouble", ["program"])
 _UNREADABLE_MESSAGES = Counter(
     "fshipper_unreadable_messages_total", "Stored messages that could not be read and were left out"
@@ -69,6 +70,14 @@ def message_unreadable(*, stream: str, sequence: int, host: str, error: str) -> 
 def stream_full(*, error: str, hint: str, retry_in: float) -> None:
     """The stream is full; refused messages are sent again in the same session."""
     logger.warning("stream_full", error=error, retry_in=round(retry_in, 2), hint=hint)
+
+
+def stream_busy(*, error: str, hint: str) -> None:
+    """The server's queue of the stream is full; refused messages are sent again soon. Logged at most once a minute."""
+    now = time.monotonic()
+    if now - _BUSY_LOGGED_AT.get(error, -LOG_INTERVAL_SECONDS) >= LOG_INTERVAL_SECONDS:
+        _BUSY_LOGGED_AT[error] = now
+        logger.warning("stream_busy", error=error, hint=hint)
 
 
 def session_begun(*, program: str, subject: str) -> None:

@@ -21,6 +21,7 @@ from shipper.errors import (
     RightMissing,
     SessionLost,
     ShipperError,
+    StreamBusy,
     StreamFull,
     StreamMissing,
 )
@@ -55,8 +56,9 @@ class JetStreamPublisher(ConnectedSession):
         super().__init__(connection)
         self._stream = stream
         missing = StreamMissing(f"no stream takes the messages of {stream}", hint="create it: fshipper partition apply")
-        self._replies = ReplyWindow(connection, self._read_ack, missing)
+        self._replies = ReplyWindow(connection, self._read, missing)
         self._in_flight: deque[int] = deque()
+        self._refused: dict[int, StreamFull] = {}  # by token
         self._acks: list[Published] = []
         self._last_sequence = 0
 
@@ -199,13 +201,24 @@ class JetStreamPublisher(ConnectedSession):
         """Go on after `StreamFull`; acks of what was sent before are ignored."""
         self._replies.start_over()
         self._in_flight.clear()
+        self._refused.clear()
         self._acks.clear()
 
     def on_news(self, wake: Callable[[], None]) -> None:
         """Call `wake` whenever `acknowledged` has something to return or to raise."""
         self._replies.on_news(wake)
 
+    def _read(self, token: int, content: Ack) -> None:
+        """A refusal counts after the acks of what was sent before it: the server sends it while those messages wait."""
+        try:
+            self._read_ack(token, content)
+        except StreamFull as full:
+            self._refused[token] = full
+        if self._in_flight and self._in_flight[0] in self._refused:
+            raise self._refused[self._in_flight[0]]
+
     def _read_ack(self, token: int, content: Ack) -> None:
+        check_stored(content)
         sequence = int(content["seq"])
         if content.get("stream") != self._stream:
             raise ConfigError(
@@ -222,8 +235,10 @@ class JetStreamPublisher(ConnectedSession):
         self._acks.append(Published(token, sequence))
 
 
-FULL = frozenset({10077, 10023, 10167, 10047})
-"""Errors that end when storage is free again: stream full, server full, too many requests, no storage left."""
+FULL = frozenset({10077, 10023, 10047})
+"""Errors that end when storage is free again: stream full, server full, no storage left."""
+TOO_MANY_REQUESTS = 10167
+"""The messages that wait to be stored in the stream have reached `max_buffered_msgs` or `max_buffered_size`."""
 
 
 # -- replies to published messages -------------------------------------------------------------------------------------
@@ -232,8 +247,8 @@ FULL = frozenset({10077, 10023, 10167, 10047})
 class ReplyWindow:
     """Replies by token, and the first trouble that a reply reported. Owned by one event loop.
 
-    `read` is called with the token and the content of each positive ack; what it raises is the trouble, too. `missing`
-    is the trouble that is reported when no stream takes a message.
+    `read` is called with the token and the content of each reply; what it raises is the trouble. `missing` is the
+    trouble that is reported when no stream takes a message.
     """
 
     def __init__(self, connection: Connection, read: Callable[[int, Ack], None], missing: StreamMissing) -> None:
@@ -278,18 +293,23 @@ class ReplyWindow:
             try:
                 if message.status == NO_RESPONDERS:
                     raise self._missing
-                content: Ack = json.loads(message.data)
-                if "error" in content:
-                    raise refusal(str(content.get("stream", "")), content["error"])
-                self._read(token, content)
+                self._read(token, json.loads(message.data))
             except ShipperError as error:
                 self._trouble = error
         self._wake()
 
 
+def check_stored(reply: Ack) -> None:
+    """Raises the server's refusal of a message."""
+    if "error" in reply:
+        raise refusal(str(reply.get("stream", "")), reply["error"])
+
+
 def refusal(stream: str, error: Mapping[str, Any]) -> ShipperError:
     """What the server's refusal of a message means for its publisher."""
     text = f"stream {stream} refuses a message: {error.get('description')} ({error.get('err_code')})"
+    if error.get("err_code") == TOO_MANY_REQUESTS:
+        return StreamBusy(text, hint="many hosts catch up at the same time, or one host floods the stream")
     if error.get("err_code") in FULL:
         return StreamFull(text, hint="let the collector catch up, or raise max_bytes of the stream")
     return SessionLost(text)
@@ -367,5 +387,6 @@ class Republisher(ConnectedSession):
             self._streams[subject] = names[0]
         return self._streams[subject]
 
-    def _acknowledged(self, number: int, _: Ack) -> None:
+    def _acknowledged(self, number: int, reply: Ack) -> None:
+        check_stored(reply)
         self._in_flight.discard(number)

@@ -16,3 +16,10 @@ def server(tmp_path):
     """The world of a real server, for what cannot happen in memory."""
     with world_of("server", tmp_path / "natsd") as found:
         yield found
+
+
+@pytest.fixture
+def busy_server(tmp_path):
+    """The world of a real server that lets one message wait to be stored, and refuses more."""
+    with world_of("server", tmp_path / "natsd", sync="always", waiting_messages=1) as found:
+        yield found

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 
 from worlds import PATIENCE, WEB1, soon
 
@@ -39,9 +40,14 @@ async def settled(session, count):
 
 async def ended(session):
     """The error that `acknowledged` raises at last, and the acks before it."""
+    return await settled_or_ended(session, math.inf)
+
+
+async def settled_or_ended(session, count):
+    """The next `count` acks, and None; or fewer, and the error that `acknowledged` raises then."""
     found = []
     async with asyncio.timeout(PATIENCE):
-        while True:
+        while len(found) < count:
             session.news.clear()
             try:
                 acks = session.acknowledged()
@@ -50,6 +56,7 @@ async def ended(session):
             found += acks
             if not acks:
                 await session.news.wait()
+    return found, None
 
 
 async def publish(session, *tokens, subject=WEB1):

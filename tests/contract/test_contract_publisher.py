@@ -3,10 +3,10 @@
 import contextlib
 
 import pytest
-from publishing import ended, publish, publishing, settled
+from publishing import ended, publish, publishing, settled, settled_or_ended
 from worlds import WEB1, WEB2, soon
 
-from shipper.errors import SessionLost, StreamFull, StreamMissing
+from shipper.errors import SessionLost, StreamBusy, StreamFull, StreamMissing
 
 
 async def test_acks_come_in_the_order_of_the_publishes_with_growing_sequences(world):
@@ -99,6 +99,23 @@ async def test_a_full_stream_reports_it_after_the_acks_of_what_it_took(world):
         acks, error = await ended(session)
     assert isinstance(error, StreamFull)
     assert [ack.token for ack in acks] == [0, 1]
+
+
+async def test_a_busy_stream_reports_it_after_the_acks_of_what_it_took_before(busy_server):
+    """The server refuses a message while those before it wait to be stored: its refusal is the first reply."""
+    async with publishing(busy_server) as session:
+        sent, refused = 0, None
+        while refused is None:
+            with contextlib.suppress(StreamFull):
+                await publish(session, *range(sent, sent + 200))
+            acks, refused = await settled_or_ended(session, 200)
+            assert [ack.token for ack in acks] == list(range(sent, sent + len(acks)))
+            assert acks, "the first message finds an empty queue"
+            sent += 200
+        assert isinstance(refused, StreamBusy)
+        session.start_over()
+        await publish(session, 7)
+        assert [ack.token for ack in await settled(session, 1)] == [7]
 
 
 async def test_a_full_stream_takes_again_when_there_is_room_in_another_session(world):

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 from pathlib import Path
+from typing import Any
 
 from natsd import NatsServer, running
 
@@ -193,11 +194,11 @@ class ServerWorld:
 
 
 @contextlib.contextmanager
-def world_of(kind: str, directory: Path):
+def world_of(kind: str, directory: Path, **server: Any):
     if kind == "memory":
         yield MemoryWorld()
     else:
-        with running(directory) as natsd:
+        with running(directory, **server) as natsd:
             yield ServerWorld(natsd)
 
 

@@ -7,8 +7,9 @@ import pytest
 from shipping import HOST, Producer
 from waiting import becomes
 
+from producer.session.delivery import Window
 from shipper.control import ResendAnswer, ResendReply
-from shipper.errors import StreamFull
+from shipper.errors import StreamBusy, StreamFull
 from shipper.model import Encoding
 from shipper.subjects import control_down
 from shipper.testing import MemoryPublisher
@@ -88,6 +89,22 @@ async def test_what_is_sent_into_a_full_stream_is_one_block_and_not_the_whole_wi
         assert sent[1:5] == [1] * 4
         blocked.stream.max_bytes = -1
         await becomes(lambda: blocked.producer.archived().text(blocked.path) == LINES)
+
+
+async def test_a_busy_stream_costs_no_session_and_halves_what_is_in_flight(
+    tmp_path: Path, hasty: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    halved: list[int] = []
+    monkeypatch.setattr(Window, "halve", lambda window: halved.append(len(window)))
+    producer = Producer(tmp_path, "app.log", encoding=Encoding.IDENTITY, block=BLOCK)
+    producer.bus.acks.refuse(3, StreamBusy("too many requests"))
+    path = tmp_path / "app.log"
+    path.write_bytes(LINES)
+    async with producer.running():
+        await becomes(lambda: producer.archived().text(path) == LINES)
+        await becomes(lambda: not producer.pipeline.ready())
+    assert producer.sessions == 1
+    assert len(halved) == 1
 
 
 async def test_a_collector_hears_from_a_waiting_producer_that_what_is_missing_comes_again(tmp_path: Path) -> None:

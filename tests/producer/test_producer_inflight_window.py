@@ -56,3 +56,28 @@ def test_nothing_is_in_flight_when_it_is_cleared_and_tokens_still_grow() -> None
     window.clear()
     assert (len(window), window.bytes, window.has_capacity) == (0, 0, True)
     assert window.open(entry(1), 0.0) > token
+
+
+def test_half_as_much_is_in_flight_after_the_server_was_busy_until_acks_raise_it_again() -> None:
+    window, size = Window(8 * 2048), 2048 - ENTRY_BYTES
+    tokens = [window.open(entry(number, size), 0.0) for number in range(8)]
+    window.halve()
+    for token in tokens[:3]:
+        window.settle(token)
+    assert not window.has_capacity
+    for token in tokens[3:]:
+        window.settle(token)
+    for number in range(200):
+        assert window.has_capacity, "one block is always possible"
+        window.settle(window.open(entry(number, size), 0.0))
+    for number in range(8):
+        assert window.has_capacity
+        window.open(entry(number, size), 0.0)
+    assert not window.has_capacity
+
+
+def test_a_window_that_is_halved_again_and_again_takes_one_block() -> None:
+    window = Window(1 << 20)
+    for _ in range(100):
+        window.halve()
+    assert window.has_capacity
