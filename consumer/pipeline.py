@@ -223,6 +223,8 @@ def _report(
         events.message_dead_lettered(partition=partition, sequence=sequence, subject=subject, reason=dead.reason)
     for host, messages in staged.overflowed.items():
         events.host_crowded(partition=partition, host=host, messages=messages)
+    for host, blocks in staged.bad_counts.items():
+        events.redacted_counts_ignored(partition=partition, host=host, blocks=blocks)
     for host, letters in staged.budgets.cut.items():
         events.dead_letter_cut(partition=partition, host=host, letters=letters)
     for (host, budget), messages in staged.budgets.refused.items():
