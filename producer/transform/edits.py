@@ -423,6 +423,15 @@ def fired(changes: Iterable[Change]) -> Mapping[str, int]:
     return Counter(change.rule for change in changes if change.rule)
 
 
+def hidden_name(redact: Iterable[Redaction], file: str) -> str:
+    """The name of a file with what would be redacted in a line replaced: a log or a person may see it."""
+    name = file.encode("utf-8", "surrogateescape")
+    made = Edits(redact=tuple(redact))._redactions(name, [])
+    for begin, end, by, _ in reversed(made):
+        name = name[:begin] + by + name[end:]
+    return name.decode("utf-8", "surrogateescape")
+
+
 def _within(place: int, ranges: list[Range]) -> bool:
     at = bisect_right(ranges, (place, MAX_BLOCK_BYTES * 2)) - 1
     return at >= 0 and place < ranges[at][1]
