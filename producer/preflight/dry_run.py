@@ -26,7 +26,7 @@ from producer.options import Following
 from producer.tailer.decompress import is_compressed_file
 from producer.tailer.lost_file import originals
 from producer.tailer.tailer import Tailer, new_tailer
-from producer.transform.edits import Redaction, hidden_name
+from producer.transform.edits import Edits
 from shipper.errors import ConfigError, Fatal
 from shipper.model import End
 from shipper.settings import ProducerSettings, Settings
@@ -98,7 +98,7 @@ def _report(settings: Settings, checkpoints: Checkpoints, spools: Path, *, once:
         ]
         skipped = list(skips(task.following, sources))
         notes = list(_warnings(task.following.watched, sources, farewells, checkpoints))
-        notes += named_secrets(task.edits.redact, sorted({read.file for read in reads}))
+        notes += named_secrets(task.edits, sorted({read.file for read in reads}))
     stream = stream_name(task.prefix, task.partition)
     inputs = inputs_named(settings.producer)
     return Report(task.host, task.subject, task.partition, stream, inputs, reads, skipped, notes)
@@ -130,10 +130,10 @@ def _warnings(watched: Watched, sources: Tailer, farewells: list[Piece], checkpo
         yield "the checkpoint is damaged: a start would rename it and request the offsets from the archive"
 
 
-def named_secrets(redact: Iterable[Redaction], files: Iterable[str]) -> Iterator[str]:
+def named_secrets(edits: Edits, files: Iterable[str]) -> Iterator[str]:
     """A warning for each file whose name holds what would be redacted in a line: names are shipped as they are."""
     for file in files:
-        name = hidden_name(redact, file)
+        name = edits.of_name(file)
         if name != file:
             yield f"the name of {name} holds a secret: names of files are shipped as they are; rename the file"
 

@@ -261,6 +261,14 @@ class Edits:
         changes = self._changes(piece.data, piece.lead, more)
         return _replaced(piece.data, self._fitting(changes, len(piece.data))) if changes else None
 
+    def of_name(self, file: str) -> str:
+        """The name of a file with what would be redacted in a line replaced. Raises OverBudget."""
+        self.budget.begin()
+        name = file.encode("utf-8", "surrogateescape")
+        for begin, end, by, _ in reversed(self._redactions(name, [])):
+            name = name[:begin] + by + name[end:]
+        return name.decode("utf-8", "surrogateescape")
+
     def _body_of_key(self, piece: Piece) -> list[_Found]:
         """What of `piece` goes on with a private key that an earlier piece began."""
         if not any(each.name == b"[token]" for each in self.redact):
@@ -421,15 +429,6 @@ def _hidden(data: bytes, changes: list[Change]) -> Iterator[Hidden]:
 def fired(changes: Iterable[Change]) -> Mapping[str, int]:
     """How often each rule fired."""
     return Counter(change.rule for change in changes if change.rule)
-
-
-def hidden_name(redact: Iterable[Redaction], file: str) -> str:
-    """The name of a file with what would be redacted in a line replaced: a log or a person may see it."""
-    name = file.encode("utf-8", "surrogateescape")
-    made = Edits(redact=tuple(redact))._redactions(name, [])
-    for begin, end, by, _ in reversed(made):
-        name = name[:begin] + by + name[end:]
-    return name.decode("utf-8", "surrogateescape")
 
 
 def _within(place: int, ranges: list[Range]) -> bool:
