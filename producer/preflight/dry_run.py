@@ -11,7 +11,7 @@ import shutil
 import sqlite3
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +26,6 @@ from producer.options import Following
 from producer.tailer.decompress import is_compressed_file
 from producer.tailer.lost_file import originals
 from producer.tailer.tailer import Tailer, new_tailer
-from producer.transform.edits import Edits
 from shipper.errors import ConfigError, Fatal
 from shipper.model import End
 from shipper.settings import ProducerSettings, Settings
@@ -98,7 +97,10 @@ def _report(settings: Settings, checkpoints: Checkpoints, spools: Path, *, once:
         ]
         skipped = list(skips(task.following, sources))
         notes = list(_warnings(task.following.watched, sources, farewells, checkpoints))
-        notes += named_secrets(task.edits, sorted({read.file for read in reads}))
+        notes += [
+            f"the name of {name} holds a secret: names are shipped as they are; rename the file"
+            for name in task.edits.secret_names(sorted({read.file for read in reads}))
+        ]
     stream = stream_name(task.prefix, task.partition)
     inputs = inputs_named(settings.producer)
     return Report(task.host, task.subject, task.partition, stream, inputs, reads, skipped, notes)
@@ -128,14 +130,6 @@ def _warnings(watched: Watched, sources: Tailer, farewells: list[Piece], checkpo
             yield f"{piece.file}: {piece.gap} bytes are lost ({piece.end.value}); a gap would be recorded"
     if checkpoints.damaged:
         yield "the checkpoint is damaged: a start would rename it and request the offsets from the archive"
-
-
-def named_secrets(edits: Edits, files: Iterable[str]) -> Iterator[str]:
-    """A warning for each file whose name holds what would be redacted in a line: names are shipped as they are."""
-    for file in files:
-        name = edits.of_name(file)
-        if name != file:
-            yield f"the name of {name} holds a secret: names of files are shipped as they are; rename the file"
 
 
 # -- why a name that a pattern matches is not read -------------------------------------------------------------------

@@ -269,6 +269,10 @@ class Edits:
             name = name[:begin] + by + name[end:]
         return name.decode("utf-8", "surrogateescape")
 
+    def secret_names(self, files: Iterable[str]) -> list[str]:
+        """Those of `files` whose names hold what would be redacted in a line, redacted."""
+        return [name for file in files if (name := self.of_name(file)) != file]
+
     def _body_of_key(self, piece: Piece) -> list[_Found]:
         """What of `piece` goes on with a private key that an earlier piece began."""
         if not any(each.name == b"[token]" for each in self.redact):
