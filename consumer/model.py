@@ -166,6 +166,7 @@ class Changes:
     left: dict[str, int] = field(default_factory=dict)  #: by host that left the partition: the version of its marker
     shared: set[SourceKey] = field(default_factory=set)  #: sources that are new here and are in another partition
     forks: dict[SourceKey, tuple[str, ...]] = field(default_factory=dict)  #: new forks, by the source that forked
+    redacted: dict[tuple[str, str], int] = field(default_factory=dict)  #: by path and rule: how often it fired
     edited: set[SourceKey] = field(default_factory=set)  #: sources with a block that their producer edited
 
 

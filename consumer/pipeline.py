@@ -221,12 +221,7 @@ def _report(
     for dead in staged.dead_letters:
         sequence, subject = dead.delivery.sequence, dead.delivery.subject
         events.message_dead_lettered(partition=partition, sequence=sequence, subject=subject, reason=dead.reason)
-    for host, messages in staged.overflowed.items():
-        events.host_crowded(partition=partition, host=host, messages=messages)
-    for host, letters in staged.budgets.cut.items():
-        events.dead_letter_cut(partition=partition, host=host, letters=letters)
-    for (host, budget), messages in staged.budgets.refused.items():
-        events.host_over_budget(partition=partition, host=host, budget=budget, messages=messages)
+    _report_hosts(staged, partition)
     for key, hole in staged.holes.items():
         if key not in holes_before:
             start, end = hole.missing
@@ -239,6 +234,18 @@ def _report(
         seconds=seconds,
         pending=pending,
     )
+
+
+def _report_hosts(staged: StagedBatch, partition: int) -> None:
+    """Report the hosts that sent too much, or what is ignored."""
+    for host, messages in staged.overflowed.items():
+        events.host_crowded(partition=partition, host=host, messages=messages)
+    for host, blocks in staged.bad_counts.items():
+        events.redacted_counts_ignored(partition=partition, host=host, blocks=blocks)
+    for host, letters in staged.budgets.cut.items():
+        events.dead_letter_cut(partition=partition, host=host, letters=letters)
+    for (host, budget), messages in staged.budgets.refused.items():
+        events.host_over_budget(partition=partition, host=host, budget=budget, messages=messages)
 
 
 def _report_losses(staged: StagedBatch, partition: int) -> None:

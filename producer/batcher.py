@@ -306,6 +306,7 @@ class Encoder:
             edited=None if text is None else Edited(len(content), filtered_bytes(text.edits)),
             labels=self._edits.labels,
             zone=self._edits.zones.of_file(piece.file),
+            redacted=tuple(text.redacted.items()) if text else (),
             map_version=self.destination.place.version if self.destination else 0,
             handoff=piece.handoff,
         )

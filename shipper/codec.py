@@ -7,6 +7,7 @@
     Shipper-Excluded: 4096 (with Log-End: the configuration no longer names the file, so many bytes of it were not read)
     Log-Edits: 980-120 (bytes of the edited text, bytes left out; the map of `shipper.edit_map` follows the text)
     Log-Labels: env=prod&dc=ams (percent-encoded)
+    Shipper-Redacted: password-name=3,card=1 (how often each rule of the host's redaction fired; else it is ignored)
     Shipper-Zone: Europe/Berlin (of the host; absent: UTC; what is no name of a zone counts as absent)
     Log-Handoff: 1048576-5e6f7081-00c0ffee00c0ffee (of a host that moved: up to there another partition has the source,
     its CRC there, or nothing between the dashes if it is unknown, and the identity of the archive)
@@ -28,6 +29,11 @@ PREFIX = "Log-"
 MAX_LABELS_BYTES = 1024
 """The longest `Log-Labels`."""
 MAX_ZONE_BYTES = 64
+MAX_REDACTED_BYTES = 1024
+"""The longest `Shipper-Redacted`."""
+MAX_REDACTED_RULES = 32
+OTHER_RULES = "other"
+"""The rules that are too many to be named."""
 MAX_FILE_BYTES = 4096
 """The longest path that Linux opens."""
 CACHED_BYTES = 1024
@@ -46,9 +52,11 @@ _EXCLUDED = "Shipper-Excluded"
 They read `Log-End: deleted` without a gap, because the bytes are not lost."""
 _ZONE = "Shipper-Zone"
 """Not one of the `Log-` headers either: collectors before this one ignore it."""
+REDACTED = "Shipper-Redacted"
+_RULE_COUNT = re.compile(r"([a-z][a-z0-9-]{0,39})=([1-9][0-9]{0,6})", re.ASCII)
 _KNOWN = frozenset(
     {"Log-Id", "Log-File", "Log-Span", "Log-Origin", "Log-Lines", "Log-Crc", "Log-Encoding", "Log-Time"}
-    | {"Log-End", "Log-Gap", "Log-Map", "Log-Edits", "Log-Labels", "Log-Handoff", _ZONE}
+    | {"Log-End", "Log-Gap", "Log-Map", "Log-Edits", "Log-Labels", "Log-Handoff", _ZONE, REDACTED}
 )
 
 
@@ -81,6 +89,36 @@ def decode_labels(text: str) -> tuple[tuple[str, str], ...]:
     if not all(name and equals for name, equals, _ in pairs):
         raise Poison(f"header Log-Labels is {text[:80]!r}, not name=value&name=value")
     return tuple((unquote(name), unquote(value)) for name, _, value in pairs)
+
+
+def few_counts(counts: Mapping[str, int], most: int) -> dict[str, int]:
+    """`counts` of at most so many rules, the largest; the sum of the others counts for `OTHER_RULES`."""
+    if len(counts) <= most:
+        return dict(counts)
+    others = dict(counts)
+    own = others.pop(OTHER_RULES, 0)
+    ranked = sorted(others.items(), key=lambda item: (-item[1], item[0]))
+    few, rest = ranked[: most - 1], ranked[most - 1 :]
+    return dict(few) | {OTHER_RULES: own + sum(count for _, count in rest)}
+
+
+def encode_redacted(counts: Mapping[str, int]) -> str:
+    """How often each rule fired, as header text of a bounded length."""
+    most = min(MAX_REDACTED_RULES, len(counts))
+    while len(text := ",".join(f"{rule}={count}" for rule, count in few_counts(counts, most).items())) > (
+        MAX_REDACTED_BYTES
+    ):
+        most -= 1
+    return text
+
+
+def decode_redacted(text: str) -> tuple[tuple[str, int], ...]:
+    """The counts that `encode_redacted` wrote; empty if `text` is nothing of the kind: any client may send any text."""
+    if len(text) > MAX_REDACTED_BYTES or text.count(",") >= MAX_REDACTED_RULES:
+        return ()
+    found = [_RULE_COUNT.fullmatch(part) for part in text.split(",")]
+    counts = {each[1]: int(each[2]) for each in found if each}
+    return tuple(counts.items()) if len(counts) == len(found) and max(counts.values()) <= MAX_BLOCK_BYTES else ()
 
 
 def zone_name(text: str) -> str:
@@ -120,6 +158,8 @@ def to_headers(block: Block) -> dict[str, str]:
         headers["Log-Edits"] = f"{block.edited.content}-{block.edited.filtered}"
     if block.zone:
         headers[_ZONE] = block.zone
+    if block.redacted:
+        headers[REDACTED] = encode_redacted(dict(block.redacted))
     if block.labels:
         headers["Log-Labels"] = encode_labels(block.labels)
     if block.handoff is not None:
@@ -170,6 +210,7 @@ def from_headers(headers: Mapping[str, str]) -> Block:
         labels=decode_labels(headers["Log-Labels"]) if "Log-Labels" in headers else (),
         handoff=_handoff(headers),
         zone=zone_name(headers.get(_ZONE, "")),
+        redacted=decode_redacted(headers[REDACTED]) if REDACTED in headers else (),
     )
     _check(block)
     return block

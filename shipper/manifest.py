@@ -15,7 +15,7 @@ PROOF = "proof"
 _NEWER = frozenset(
     (
         *("filtered", "edited", "labels", "zone", "late", "ahead", "times"),
-        *("crc32_stored", "replaces", "redactions", "removals"),
+        *("crc32_stored", "replaces", "redacted", "redactions", "removals"),
     )
 )
 
@@ -91,6 +91,7 @@ class Segment:
     sealed_at: str = ""
     filtered: int = 0  #: bytes of lines that the producer's settings left out; they are in `spans`
     edited: int = 0  #: bytes of `spans` that were blacked out or converted, less what stands for them; may be negative
+    redacted: dict[str, int] = field(default_factory=dict)  #: how often each rule of the host's redaction fired
     labels: dict[str, str] = field(default_factory=dict)  #: labels that the host gives its logs, from its newest block
     zone: str = ""  #: IANA name of the zone of lines without one; empty: UTC
     late: int = 0  #: seconds by which lines were stored after the times in them, where that is long; sampled
@@ -145,6 +146,7 @@ def from_line(line: bytes) -> Segment:
     try:
         fields["spans"] = tuple(SourceSpan(**span) for span in fields.get("spans", ()))
         fields["labels"] = dict(fields.get("labels", {}))
+        fields["redacted"] = dict(fields.get("redacted", {}))
         fields["gaps"] = tuple(Gap(**gap) for gap in fields.get("gaps", ()))
         fields["redactions"] = tuple(Redaction(**each) for each in fields.get("redactions", ()))
         fields["removals"] = tuple(map(_removal, fields.get("removals", ())))
@@ -183,8 +185,8 @@ def segments_in(lines: Iterable[bytes]) -> Iterator[Segment]:
 def _is_typed(segment: Segment) -> bool:
     """Whether the fields that readers compare and add are texts and whole numbers."""
     parts = (*segment.spans, *segment.gaps)
-    texts = (*_TEXTS(segment), *map(_SOURCE, parts))
-    numbers = (*_NUMBERS(segment), *map(_START, parts), *map(_END, parts))
+    texts = (*_TEXTS(segment), *segment.redacted, *map(_SOURCE, parts))
+    numbers = (*_NUMBERS(segment), *segment.redacted.values(), *map(_START, parts), *map(_END, parts))
     return set(map(type, texts)) == {str} and set(map(type, numbers)) == {int}
 
 

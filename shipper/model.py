@@ -76,6 +76,7 @@ class Block:
     edited: Edited | None = None  #: None: the payload is the bytes of the span
     labels: tuple[tuple[str, str], ...] = ()  #: labels that the host gives its logs, name and value
     zone: str = ""  #: IANA name of the zone of times without one in its lines; empty: UTC
+    redacted: tuple[tuple[str, int], ...] = ()  #: how often each rule of the host's redaction fired in it
 
 
 class Published(NamedTuple):

@@ -204,4 +204,5 @@ class TableBuilder:
         self.staged.write("auth_daily", sign_ins.auth_daily(scanned.groups.auth_counts()))
         yesterday = (self.day.as_date - dt.timedelta(days=1)).isoformat()
         before = self.segments_of(yesterday)
+        self.staged.write("redacted_daily", segment_audit.redacted_rows(self.day))
         self.staged.write("audit", segment_audit.rows(self.day, scanned.counts, before))

@@ -16,7 +16,7 @@ from typing import Any
 from consumer.archive import stored_times
 from consumer.archive.directory import PinnedPath, changed
 from consumer.model import Account, Altered, ArchivedSource, Budget, Changes, Extent, OpenFile, Position, SourceKey
-from shipper.codec import decode_labels, encode_labels
+from shipper.codec import OTHER_RULES, decode_labels, encode_labels
 from shipper.errors import ConfigError, Fatal
 from shipper.layout import DAY_NS, FileKey, day_of, sealing_path
 from shipper.manifest import Gap, SourceSpan
@@ -66,6 +66,10 @@ CREATE TABLE IF NOT EXISTS forks (
 CREATE TABLE IF NOT EXISTS spent (
     date TEXT NOT NULL, host TEXT NOT NULL, budget TEXT NOT NULL, amount INTEGER NOT NULL,
     PRIMARY KEY (date, host, budget)
+) WITHOUT ROWID;
+-- how often each rule of the hosts' redaction fired in what a file holds
+CREATE TABLE IF NOT EXISTS redacted (
+    path TEXT NOT NULL, rule TEXT NOT NULL, places INTEGER NOT NULL, PRIMARY KEY (path, rule)
 ) WITHOUT ROWID;
 """
 ALTERED_SCHEMA = """
@@ -150,6 +154,11 @@ def _text(octets: bytes) -> str:
     return octets.decode("utf-8", "surrogateescape")
 
 
+MAX_FILE_RULES = 128
+"""Rules of one file that are counted by their name."""
+_ADD_REDACTED = (
+    "INSERT INTO redacted VALUES (?, ?, ?) ON CONFLICT (path, rule) DO UPDATE SET places = places + excluded.places"
+)
 MAX_CACHED = 32_768  # sources, and files
 MAX_CACHED_RUNS = 1000  # sources of one file
 SPENT_NS = DAY_NS
@@ -265,6 +274,7 @@ class Journal:
                 ((path, stored_times.pack(file.marks)) for path, file in full.items()),
             )
             self._save_extents(changes.extents)
+            self._save_redacted(changes.redacted)
             self._database.executemany(
                 "INSERT INTO gaps VALUES (?,?,?,?,?)",
                 [(loss.path, loss.source.id, *loss.span, loss.reason) for loss in changes.losses],
@@ -314,7 +324,7 @@ class Journal:
         with self._transaction():
             self._save_files([sealing])
             self._database.execute("DELETE FROM files WHERE path = ?", (file.path,))
-            for table in ("spans", "gaps", "times"):
+            for table in ("spans", "gaps", "times", "redacted"):
                 statement = f"UPDATE {table} SET path = ? WHERE path = ?"  # noqa: S608 - fixed names
                 self._database.execute(statement, (sealing.path, file.path))
         self._newest_runs.pop(file.path, None)
@@ -324,7 +334,7 @@ class Journal:
     def forget(self, file: OpenFile) -> None:
         """Remove `file` from the journal: it is not appended any more and needs no sealing. Durable when it returns."""
         with self._transaction():
-            for table in ("files", "spans", "gaps", "times"):
+            for table in ("files", "spans", "gaps", "times", "redacted"):
                 self._database.execute(f"DELETE FROM {table} WHERE path = ?", (file.path,))  # noqa: S608 - fixed names
         self._newest_runs.pop(file.path, None)
         self.files = self._without(file)
@@ -340,6 +350,10 @@ class Journal:
             "SELECT source, start, end, reason FROM gaps WHERE path = ? ORDER BY rowid", (path,)
         )
         return tuple(Gap(source=source, start=start, end=end, reason=reason) for source, start, end, reason in rows)
+
+    def redacted_in(self, path: str) -> dict[str, int]:
+        """How often each rule of the host's redaction fired in what a file holds."""
+        return dict(self._database.execute("SELECT rule, places FROM redacted WHERE path = ? ORDER BY rule", (path,)))
 
     def marks(self, path: str) -> bytes:
         """When the text of a file was stored: the bytes of all its marks."""
@@ -421,6 +435,8 @@ class Journal:
             self._database.execute("PRAGMA synchronous = FULL")
             self._check_version()
             self._database.executescript(ADDED_SCHEMA)
+            with self._database:  # of files that an older version sealed
+                self._database.execute("DELETE FROM redacted WHERE path NOT IN (SELECT path FROM files)")
             self._add_altered()
             redacted = self._database.execute("SELECT host, id FROM altered WHERE why = ?", (Altered.REDACTED,))
             self.redacted = {SourceKey(host, id_) for host, id_ in redacted}
@@ -467,6 +483,16 @@ class Journal:
         with self._transaction():
             self._database.execute(ALTERED_SCHEMA)
             self._database.execute("INSERT INTO altered SELECT host, id, ? FROM sources", (Altered.UNKNOWN,))
+
+    def _save_redacted(self, counts: Mapping[tuple[str, str], int]) -> None:
+        """Add to the counts of files. A file has a bounded number of rules, whatever hosts send."""
+        for path in {path for path, _ in counts}:
+            known = set(self.redacted_in(path))
+            for (where, rule), places in counts.items():
+                if where == path:
+                    named = rule if rule in known or len(known) < MAX_FILE_RULES else OTHER_RULES
+                    known.add(named)
+                    self._database.execute(_ADD_REDACTED, (path, named, places))
 
     def _save_altered(self, keys: Iterable[SourceKey], why: Altered) -> None:
         self._database.executemany(_ALTER, [(*key, why) for key in keys])

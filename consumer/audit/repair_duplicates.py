@@ -228,7 +228,7 @@ class Repair:
                 )
         text, places = texts[segment.path]
         if is_whole or places is None:  # None: its one span is doubled as a whole, else its bytes were not found
-            return _Rest(b"", self._fields(found, (), 0) | {"filtered": 0, "edited": 0})
+            return _Rest(b"", self._fields(found, (), 0) | {"filtered": 0, "edited": 0, "redacted": {}})
         left, spans, joins, kept = _without(segment, text, places, pieces)
         return _Rest(left, self._fields(found, spans, joins), kept)
 

@@ -199,6 +199,8 @@ class Applier:
             self._lose(known, missing_after(block, known), reason, at, plan)
         if block.edited is not None:
             plan.changes.edited.add(known.key)
+        if codec.REDACTED in at.delivery.headers:
+            _count_redacted(block, new, at, plan)
         crc = source_crc(block, known, rest.content)
         if crc.is_rewritten:
             plan.staged.rewritten.append(known)
@@ -217,6 +219,16 @@ class Applier:
             self._files.record_loss(at, known, span, reason, plan)
             if reason != REASON_ELSEWHERE:
                 plan.staged.budgets.lose(at.key.date, known.host, span.length)
+
+
+def _count_redacted(block: Block, new: Span, at: Destination, plan: BatchPlan) -> None:
+    """Add what the redaction of the host counted in a block. Of a block that was there in part it is not known."""
+    if not block.redacted:
+        plan.staged.bad_counts[at.key.host] += 1
+    elif new == block.span and new.length:
+        for rule, places in block.redacted:
+            key = (at.path, rule)
+            plan.changes.redacted[key] = plan.changes.redacted.get(key, 0) + places
 
 
 def _checked(block: Block) -> Block:

@@ -52,6 +52,7 @@ class StagedBatch:
     rewritten: list[ArchivedSource] = field(default_factory=list)  #: as they were before the block that shows it
     archived_before: list[FoundSource] = field(default_factory=list)  #: new here, and another partition has a part
     overflowed: Counter[str] = field(default_factory=Counter)  #: messages by host that has too many files
+    bad_counts: Counter[str] = field(default_factory=Counter)  #: blocks by host whose counts of redactions are none
 
     def count(self, key: FileKey, *, lines: int, octets: int) -> None:
         """Count new text of a log file."""

@@ -213,13 +213,14 @@ class SealScheduler:
             spans = await self._store.run(self._journal.spans, sealing.path)
             gaps = await self._store.run(self._journal.gaps, sealing.path)
             marks = await self._store.run(self._journal.marks, sealing.path)
+            redacted = await self._store.run(self._journal.redacted_in, sealing.path)
             await self._store.lease.prove()  # the next owner then sees that it is sealed, and under which name
             if not self._layout.is_own(sealing.opened):
                 await self._store.run(self._sealer.find, sealing, self._journal)
             async with self._slot:
                 if self._stop.requested:
                     return
-                await asyncio.to_thread(self._sealer.finish, sealing, spans, gaps, frames, marks)
+                await asyncio.to_thread(self._sealer.finish, sealing, spans, gaps, frames, marks, redacted)
             await self._store.run(self._journal.forget, sealing)
             self._retry_at.pop(sealing.path, None)
             events.archive_works(partition=self._options.partition)

@@ -17,6 +17,7 @@ import itertools
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
@@ -103,6 +104,7 @@ def joined(
         joins=sum(part.joins for part in run),
         filtered=sum(part.filtered for part in run),
         edited=sum(part.edited for part in run),
+        redacted=dict(sum((Counter(part.redacted) for part in run), Counter[str]())),
         labels=next((part.labels for part in reversed(run) if part.labels), {}),
         late=max(part.late for part in run),
         ahead=max(part.ahead for part in run),

@@ -19,8 +19,9 @@ import os
 import re
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO
 
 from consumer.archive import frame_index, manifests, stored_times
@@ -125,6 +126,7 @@ def sweep(segment: Path) -> None:
                 segment.with_name(name).unlink(missing_ok=True)
 
 
+NOTHING_REDACTED: Mapping[str, int] = MappingProxyType({})
 DAMAGED_PREFIX = "_damaged-"
 """Name of a file with frames that cannot be read, next to the segment of the frames before them."""
 
@@ -193,9 +195,11 @@ class Sealer:
 
     def finish(
         self, sealing: OpenFile, spans: tuple[SourceSpan, ...], gaps: tuple[Gap, ...], frames: Frames | None = None,
-        marks: bytes = b"",
+        marks: bytes = b"", redacted: Mapping[str, int] = NOTHING_REDACTED,
     ) -> None:  # fmt: skip
         """Create the segment, from `frames` if they contain all of its text. `marks`: when it was stored.
+
+        `redacted`: how often each rule of the host fired.
 
         Runs in parallel with the worker; touches only files that were renamed for sealing.
         Raises OSError: try again later.
@@ -208,13 +212,13 @@ class Sealer:
                 if self._is_settled(sealing.sealing) or not (sealing.length or gaps):
                     return
                 raw = io.BytesIO()
-            segment, lost = self._make(sealing, raw, target, spans, gaps, frames, marks)
+            segment, lost = self._make(sealing, raw, target, spans, gaps, frames, marks, redacted)
         _remove(source, target, is_whole=sealing.codec == "none" or segment.bytes_raw >= sealing.raw)
         self._report(segment, lost)
 
     def _make(
         self, sealing: OpenFile, raw: BinaryIO, target: Path, spans: tuple[SourceSpan, ...], gaps: tuple[Gap, ...],
-        frames: Frames | None, marks: bytes,
+        frames: Frames | None, marks: bytes, redacted: Mapping[str, int],
     ) -> tuple[Segment, tuple[Gap, ...]]:  # fmt: skip
         """The segment, durable and listed, and what is not in it as it was committed."""
         make_directory(target.parent)
@@ -251,6 +255,7 @@ class Sealer:
                 sealed_at=now(),
                 filtered=sealing.filtered,
                 edited=sealing.edited,
+                redacted=dict(redacted),
                 labels=dict(sealing.labels),
                 zone=sealing.zone,
                 late=lag.late,

@@ -97,6 +97,10 @@ def _report(settings: Settings, checkpoints: Checkpoints, spools: Path, *, once:
         ]
         skipped = list(skips(task.following, sources))
         notes = list(_warnings(task.following.watched, sources, farewells, checkpoints))
+        notes += [
+            f"the name of {name} holds a secret: names are shipped as they are; rename the file"
+            for name in task.edits.secret_names(sorted({read.file for read in reads}))
+        ]
     stream = stream_name(task.prefix, task.partition)
     inputs = inputs_named(settings.producer)
     return Report(task.host, task.subject, task.partition, stream, inputs, reads, skipped, notes)

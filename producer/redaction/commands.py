@@ -27,6 +27,8 @@ _OPTIONS: tuple[tuple[str, bytes], ...] = (
     (r"7za?|7zr|rar|unrar", rb"-h?p" + _ATTACHED),
     (r"snmp[a-z]+", rb"-[AXc]" + _NEXT),
     (r"influx|arangosh|cassandra-cli", rb"(?:-password|-pw)" + _NEXT),
+    (r"curl", rb"(?:-b|--cookie)" + _NEXT + rb"(?=\\*[\"']?[\w.-]+=)"),
+    (r"useradd|usermod", rb"-p" + _NEXT),
     (r"htpasswd", rb"-[a-zA-Z]*b[a-zA-Z]*\s+\S+\s+\S+\s+"),
 )
 _USER_OPTIONS: tuple[tuple[str, bytes], ...] = (

@@ -38,6 +38,8 @@ _BEFORE_QUOTED = re.compile(rb"(?:[ \t+]|%20){1,4}(?=\\*[\"'])|[ \t]*\([ \t]*(?=
 _ELEMENT = re.compile(rb"(?:\\*[\"'])?(?:\s[^<>\n]{0,256})?>(?:<!\[CDATA\[)?")
 _NEXT_ELEMENT = re.compile(rb"</[\w:.-]{1,64}>\s{0,64}<[\w:.-]{1,64}>")
 _PROSE = re.compile(rb"[ \t]+(?:is|was|to|set to|changed to|of)[ \t]+(?=\\*[\"']|\S*[0-9])", re.IGNORECASE)
+_SAID = re.compile(rb"[ \t]{1,2}([^\s\"'`=:<>(){}\[\],/]{6,64})(?=[\s,;.)\"'`]|$)")
+"""A value in the middle of a sentence: `with password hunter2 for bob`."""
 _ROLE_OF_NAME = re.compile(
     rb"(?:^|[^A-Za-z])(?:name|key|k|variable|var|env|header|field|param|parameter|property|type|id|label|n)"
     rb"\\*[\"'`]?[ \t]*(?:[:=]>?|=>|,|>)[ \t]*\\*[\"'`]?$",
@@ -47,12 +49,13 @@ _ROLE_OF_VALUE = re.compile(
     rb"[^A-Za-z](?:value|val|v|data|content|string_?value)\\*[\"'`]?[ \t]*(?:[:=]>?|=>)[ \t]*", re.IGNORECASE
 )
 _TUPLE = re.compile(rb"\\*[\"'`],[ \t]*(?=b?\\*[\"'`])")
-_WRAPPED = re.compile(rb"(?:[A-Za-z_&.]{0,24}\(|[bBuUrR]{1,2})(?=\\*[\"'])")
+_WRAPPED = re.compile(rb"(?:[A-Za-z_&.]{0,24}\(|(?:string|unicode)\([0-9]{1,9}\)[ \t]*|[bBuUrR]{1,2})(?=\\*[\"'])")
 _STOP = re.compile(rb"[\s,;&\"'`\\<>)\]}|]")
 _FIELD = re.compile(rb"[ \t]*(?:\\*[\"'`])?[A-Za-z_][\w.\- ]{0,40}(?:\\*[\"'`])?[=:]")
 _AMPERSAND = re.compile(rb"&(?:amp;)*")
 _LINE_ESCAPE = re.compile(rb"\\+[nrt](?=[\"'\\]|\Z|[\s{\[]|[A-Za-z_][\w.-]{0,40}[=:])")
 _QUOTED_NEXT = re.compile(rb"[ \t]*,[ \t]*(?=\\*[\"'`])")
+_CHANGED_TO = re.compile(rb"\\*[\"'`][ \t]*->[ \t]*\\*[\"'`]")
 _PAIR_AFTER_SEMICOLON = re.compile(rb";[ \t]*(?:[A-Za-z][\w ]{0,30}=|$|[\"'`])")
 _LINE_START = re.compile(rb"[ \t]*(?:-[ \t]+|set[ \t]+)?(?:\\*[\"'])?")
 _LATER_FIELD = re.compile(rb"[ \t][A-Za-z_][\w.\-]{0,40}=|[ \t][\"']?[A-Za-z_][\w.\-]{0,40}[\"']?:[ \t]|[\"'{}<>]")
@@ -119,7 +122,7 @@ class NamedValues:
         escaped = "|".join(_escaped(word) for word in words)
         tail = r"[0-9a-z_.\x80-\xff-]*"
         after = r"(?:\\*[\"'`\]>])*(?:[ \t+]|%20)*(?:[:=(,>\\\"'`]|->|%3|%2|\[|</)"
-        prose = r"[ \t]+(?:is|was|to|set to|changed to)[ \t]"
+        prose = r"[ \t]+(?:is|was|to|set to|changed to)[ \t]|[ \t][^\s]*[0-9]"
         name = rf"(?:{escaped}){tail}"
         assigned = rf"{name}(?:{after}|{prose}|[ \t]+[a-z]*(?:value|val)\b)"
         expression = rf"{assigned}|--?[a-z0-9_.-]*{name}[ \t]|<[a-z0-9_:.-]*{name}[ \t]"
@@ -139,7 +142,7 @@ class NamedValues:
                 continue
             first = max(begin, done)
             if text[first : first + 1] == b"<":
-                first += 1
+                first = max(first, text.rfind(b":", first, end)) + 1  # after the prefix of an element
             hits = list(self._at(text, lower, first, quotes, done))
             while not hits and (blank := text.find(b" ", first, end - 1)) >= 0:  # `user password=`: two words, one name
                 first = blank + 1
@@ -232,6 +235,8 @@ class _Scan:
             quoted = QUOTE.match(text, found.end())
             word = text[found.end() : limit].split(None, 1)[:1]
             return _Found(found.end()) if quoted or (word and _looks_random(word[0].rstrip(b".,;"))) else None
+        if strong and (found := _SAID.match(text, end, limit)) and _looks_said(found[1]):
+            return _Found(found.start(1))
         return None
 
     def _is_tag(self, before: bytes) -> bool:
@@ -296,7 +301,10 @@ class _Scan:
             escapes, mark = len(quote[1]), quote[2]
             if any(each.is_closed_by(escapes, mark) for each in open_before):
                 return  # nothing: it closes what is around the name
-            yield from self._quoted(quote.end(), Open(escapes, mark), open_before, line_end)
+            for first, last in self._quoted(quote.end(), Open(escapes, mark), open_before, line_end):
+                yield first, last
+                if changed := _CHANGED_TO.match(text, last, line_end):
+                    yield from self._quoted(changed.end(), Open(escapes, mark), open_before, line_end)
             return
         end = self._end_of_word(begin, line_end)
         if self._is_nothing(text[begin:end], is_quoted=False):
@@ -375,6 +383,9 @@ class _Scan:
                     if any(each.is_closed_by(len(quote[1]), quote[2]) for each in around):
                         return place
                     at = quote.end()
+                    if text[place - 1 : place] in (b"=", b":") and place > begin:  # `psk="a b"` within a value
+                        closed = end_of_quoted(text, at, Open(len(quote[1]), quote[2]), line_end)
+                        at = closed + len(quote[0]) if closed < line_end else at
                 elif _LINE_ESCAPE.match(text, place, line_end) or text.startswith(b"\\u0026", place):
                     return place
             elif byte in b",;|&":
@@ -545,6 +556,12 @@ def _looks_random(value: bytes) -> bool:
     has_sign = any(byte in b"!@#$%^&*+=~?/" for byte in value[1:])
     is_mixed = letters[1:].lower() != letters[1:] and letters.upper() != letters
     return bool(letters) and (has_digit or is_mixed or has_sign or len(value) >= 2 * _LONG_BYTES)
+
+
+def _looks_said(word: bytes) -> bool:
+    """Letters and digits that are no number of something, no address and no version."""
+    is_word_and_number = re.fullmatch(rb"[A-Za-z]+[-_.#][0-9.]+|v?[0-9][0-9.]*[a-z]{0,3}|[0-9-]+[TZ].*", word)
+    return is_word_and_number is None and _looks_random(word) and any(0x30 <= byte <= 0x39 for byte in word)  # noqa: PLR2004
 
 
 def _escaped(word: str) -> str:

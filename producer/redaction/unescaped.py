@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 _ESCAPE = re.compile(
     rb"%(?:25)*(?P<percent>[2-7A-Fa-f89][0-9A-Fa-f])"
-    rb"|\\+u(?P<unicode>[0-9A-Fa-f]{4})|\\+(?:u\{|x)(?P<code>[2-7][0-9A-Fa-f])\}?"
+    rb"|\\+(?:u(?P<unicode>[0-9A-Fa-f]{4})|(?:u\{|x)(?P<code>[2-7][0-9A-Fa-f])\}?|x(?P<byte>[89A-Fa-f][0-9A-Fa-f])"
+    rb"|(?P<octal>[23][0-7]{2}))"
     rb"|&(?:amp;){0,4}(?:#(?P<decimal>[0-9]{2,3})|#[xX]0{0,4}(?P<hex>[2-7][0-9A-Fa-f])"
     rb"|(?P<name>quot|apos|lt|gt|equals|colon|amp|lowbar|commat|sol|bsol|comma|semi));"
     rb"|\xef(?P<wide>\xbc[\x81-\xbf]|\xbd[\x80-\x9e])"
@@ -30,7 +31,7 @@ _NAMED = {
     b"comma": b",",
     b"semi": b";",
 }
-_MARKS = (b"%", b"\\u", b"\\x", b"&", b"\xef")
+_MARKS = (b"%", b"\\u", b"\\x", b"\\3", b"&", b"\xef")
 _PRINTABLE = range(0x21, 0x7F)
 _FULL_WIDTH = range(0xFF01, 0xFF5F)
 """U+FF01 is the full-width form of U+0021."""
@@ -50,8 +51,37 @@ class Unescaped(NamedTuple):
         return self.places[run] + at - self.starts[run]
 
 
+_WIDE = re.compile(rb"\xef[\xbc\xbd]")
+
+
 def unescaped(data: bytes) -> Unescaped | None:
     """The lines of `data` that hold escapes; None: there are none."""
+    once = _unescaped_once(data)
+    if once is None or not _WIDE.search(once.text):
+        return once
+    twice = _unescaped_once(once.text)  # the bytes of full-width letters were escaped
+    if twice is None:
+        return once
+    places = [once.place(place) for place in twice.places]
+    return _composed(once, twice, places)
+
+
+def _composed(once: Unescaped, twice: Unescaped, places: list[int]) -> Unescaped:
+    """`twice`, which was made of the text of `once`, as made of the original."""
+    starts, origins = list[int](), list[int]()
+    for number, (start, place) in enumerate(zip(twice.starts, twice.places, strict=True)):
+        end = twice.starts[number + 1] if number + 1 < len(twice.starts) else len(twice.text)
+        starts.append(start)
+        origins.append(places[number])
+        run = bisect_right(once.starts, place)
+        while run < len(once.starts) and once.starts[run] < place + end - start:  # a run of `once` begins within
+            starts.append(start + once.starts[run] - place)
+            origins.append(once.places[run])
+            run += 1
+    return Unescaped(twice.text, starts, origins)
+
+
+def _unescaped_once(data: bytes) -> Unescaped | None:
     if not any(mark in data for mark in _MARKS):
         return None
     parts, starts, places = list[bytes](), list[int](), list[int]()
@@ -97,6 +127,8 @@ def _decoded(found: re.Match[bytes]) -> tuple[bytes, int]:
         return _NAMED[digits], 0
     if kind == "wide":
         code = digits[1] - 0x60 if digits[0] == 0xBC else digits[1] - 0x20  # noqa: PLR2004 - two rows of the table
+    elif kind in ("byte", "octal"):  # of a character in UTF-8
+        return bytes((int(digits, 16 if kind == "byte" else 8),)), 0
     else:
         code = int(digits, 10 if kind == "decimal" else 16)
     if code in _FULL_WIDTH:

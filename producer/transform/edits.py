@@ -261,6 +261,18 @@ class Edits:
         changes = self._changes(piece.data, piece.lead, more)
         return _replaced(piece.data, self._fitting(changes, len(piece.data))) if changes else None
 
+    def of_name(self, file: str) -> str:
+        """The name of a file with what would be redacted in a line replaced. Raises OverBudget."""
+        self.budget.begin()
+        name = file.encode("utf-8", "surrogateescape")
+        for begin, end, by, _ in reversed(self._redactions(name, [])):
+            name = name[:begin] + by + name[end:]
+        return name.decode("utf-8", "surrogateescape")
+
+    def secret_names(self, files: Iterable[str]) -> list[str]:
+        """Those of `files` whose names hold what would be redacted in a line, redacted."""
+        return [name for file in files if (name := self.of_name(file)) != file]
+
     def _body_of_key(self, piece: Piece) -> list[_Found]:
         """What of `piece` goes on with a private key that an earlier piece began."""
         if not any(each.name == b"[token]" for each in self.redact):

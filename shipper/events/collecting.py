@@ -54,6 +54,9 @@ _LINKS_FAILED = Counter(
     "fshipper_live_links_failed_total", "Open files that have no link below live/, as on file systems without links"
 )
 _CROWDED = Counter("fshipper_overflow_messages_total", "Messages of hosts with too many open files", ["partition"])
+_BAD_COUNTS = Counter(
+    "fshipper_ignored_redacted_counts_total", "Blocks whose counts of redacted places are not readable", ["partition"]
+)
 _REFUSED_QUESTIONS = Counter(
     "fshipper_refused_questions_total",
     "Requests of hosts that were not answered: too many, or not permitted",
@@ -301,6 +304,12 @@ def host_crowded(*, partition: int, host: str, messages: int) -> None:
     """A host has too many open files, so lines of further ones go to its `overflow.log`."""
     _CROWDED.labels(str(partition)).inc(messages)
     logger.warning("host_crowded", partition=partition, host=host, messages=messages)
+
+
+def redacted_counts_ignored(*, partition: int, host: str, blocks: int) -> None:
+    """A host sent counts of its redaction that are none. Its lines are archived as always."""
+    _BAD_COUNTS.labels(str(partition)).inc(blocks)
+    logger.warning("redacted_counts_ignored", partition=partition, host=host, blocks=blocks)
 
 
 def archive_failed(*, partition: int, error: str) -> None:

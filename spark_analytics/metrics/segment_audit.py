@@ -5,6 +5,7 @@ an unterminated last line is a row but not a line, and the reader skips a byte o
 show as a difference between the counted and the listed numbers; only such a segment is read again.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -77,6 +78,8 @@ def reconcile_with_content(counted: SegmentCount, *, has_bom: bool, is_untermina
 MAX_GAP_BYTES = 1 << 44
 """Maximum gap bytes of a segment: a host can report any number, and the sum over a day must not overflow."""
 
+MAX_PLACES = 1 << 44
+
 WORST_FIRST = ("missing", "truncated", "differs", "unregistered", "offset_gap", "gap", "doubled", "complete")
 
 
@@ -140,6 +143,24 @@ def rows(day: Day, counts: Mapping[str, ReconciledCount], before: Iterable[Segme
         )
     made += [_unregistered(path) for path in day.unregistered]
     return [{name: row.get(name, 0) for name in schemas.AUDIT.names} for row in made]
+
+
+def redacted_rows(day: Day) -> list[Row]:
+    """Table `redacted_daily`: how often each rule of the hosts' redaction fired, by log file."""
+    sums: Counter[tuple[int, str, str, str]] = Counter()
+    for segment in day.manifests.segments:
+        for rule, places in segment.redacted.items():
+            sums[segment.partition, segment.host, segment.file, rule] += places
+    return [
+        {
+            "partition": partition,
+            "host": escaped(host),
+            "file": escaped(file),
+            "rule": escaped(rule),
+            "places": min(places, MAX_PLACES),
+        }
+        for (partition, host, file, rule), places in sorted(sums.items())
+    ]
 
 
 def _unregistered(path: str) -> Row:

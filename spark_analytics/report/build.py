@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from spark_analytics.report import completeness, content, hosts
 from spark_analytics.report import verdict as judge
-from spark_analytics.report.inputs import Evidence
-from spark_analytics.report.model import Facts, History, RowExample, State, Totals, Verdict
+from spark_analytics.report.inputs import Evidence, RedactedRule
+from spark_analytics.report.model import Facts, History, Redacted, RowExample, State, Totals, Verdict
 from spark_analytics.report.number_format import count
 from spark_analytics.tables.day_tables import RowKey
 
@@ -31,8 +31,22 @@ def facts(evidence: Evidence, top: int = 20) -> Facts:
         web=content.web(evidence, top, enough=past.enough),
         volume=content.volume(evidence, whole),
         run=evidence.run,
+        redacted=redacted(evidence.redacted, top),
     )
     return dataclasses.replace(made, verdict=judge.verdict(evidence, made))
+
+
+def redacted(rules: Sequence[RedactedRule], top: int) -> Redacted | None:
+    """What the hosts redacted; None: nothing."""
+    if not rules:
+        return None
+    return Redacted(
+        places=sum(each.places for each in rules),
+        hosts=len({each.host for each in rules}),
+        rules=len({each.rule for each in rules}),
+        most=tuple(rules[:top]),
+        most_count=len(rules),
+    )
 
 
 def history(evidence: Evidence) -> History:

@@ -26,6 +26,16 @@ class HostAudit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RedactedRule:
+    """How often a rule of a host's redaction fired."""
+
+    host: str
+    rule: str
+    places: int
+    files: int  #: log files in which it fired
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
     """One thing in the archive that differs from its manifests."""
 
@@ -323,3 +333,4 @@ class Evidence:
     web_classes: tuple[WebClass, ...] = ()
     web_tops: tuple[WebTop, ...] = ()
     web_sums: WebSums = field(default=WebSums())
+    redacted: tuple[RedactedRule, ...] = ()  #: most places first

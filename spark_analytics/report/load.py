@@ -79,7 +79,22 @@ def evidence(given: DayTables, day: Day, run: ev.Run, wanted_days: int = 7) -> e
         web_classes=tuple(_web_classes(given, before)),
         web_tops=tuple(_web_tops(given)),
         web_sums=given.web_sums,
+        redacted=tuple(_redacted(given.rows.get("redacted_daily", ()))),
     )
+
+
+def _redacted(rows: Iterable[Row]) -> Iterable[ev.RedactedRule]:
+    by_rule = grouped(rows, operator.itemgetter("host", "rule"))
+    sums = [
+        ev.RedactedRule(
+            host=host,
+            rule=rule,
+            places=sum(row["places"] for row in group),
+            files=len({row["file"] for row in group}),
+        )
+        for (host, rule), group in by_rule.items()
+    ]
+    return sorted(sums, key=lambda one: (-one.places, one.host, one.rule))
 
 
 def _days(given: DayTables, name: str, date: str) -> Iterable[tuple[str, Sequence[Row]]]:

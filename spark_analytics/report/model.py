@@ -392,6 +392,17 @@ class RowExample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Redacted:
+    """What the redaction of the hosts replaced before the lines were sent."""
+
+    places: int
+    hosts: int
+    rules: int
+    most: tuple[ev.RedactedRule, ...]  #: most places first
+    most_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """A day's report."""
 
@@ -407,4 +418,5 @@ class Facts:
     web: Web | None  #: None: no access log was read
     volume: Volume
     run: ev.Run
+    redacted: Redacted | None = None  #: None: no rule fired, or no host redacts
     examples: tuple[RowExample, ...] = ()  #: of rows of lists of hosts, log files, sign-ins and requests

@@ -28,6 +28,7 @@ ROWS = {
     "access_top": "kind and key",
     "auth_daily": "host, kind, user, remote address, method",
     "audit": "log file",
+    "redacted_daily": "log file and rule",
     "runs": "run",
 }
 """What one row of each table is of."""
@@ -208,6 +209,12 @@ OF_TABLE = {
         "segments_differing": Column("segments", "with other lines or bytes than the manifest line"),
         "files_unregistered": Column("segments", "on disk, in no manifest; such a row has the stored name in `file`"),
         "example": Column("path", "path of a segment that caused the status"),
+    },
+    "redacted_daily": {
+        "rule": Column(
+            "word", "rule of the host's redaction that fired; `other`: rules that were too many to be named"
+        ),
+        "places": Column("places", "how often it fired, as the host counted"),
     },
     "runs": {
         "run_id": Column("text", "day and start of the run"),

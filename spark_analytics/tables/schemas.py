@@ -92,6 +92,7 @@ _COLUMNS = {
         seq_overlap BIGINT, segments_missing BIGINT, segments_truncated BIGINT, segments_differing BIGINT,
         files_unregistered BIGINT, example STRING
     """,
+    "redacted_daily": "partition INT, host STRING, file STRING, rule STRING, places BIGINT",
     "runs": """
         run_id STRING, input_fingerprint STRING, started TIMESTAMP, seconds DOUBLE, spark_version STRING, master STRING,
         status STRING, lines BIGINT, bytes BIGINT

@@ -95,7 +95,7 @@ class Tables:
         run = _read(staging / _COMMIT)
         for name in sorted(schemas.TABLES, key=lambda name: name == "runs"):
             target = self.day(name, date)
-            if _read(target / _RUN) != run:
+            if _read(target / _RUN) != run and (staging / name).is_dir():  # an older version staged fewer tables
                 target.parent.mkdir(parents=True, exist_ok=True)
                 locations.swap(staging / name, target)
         locations.remove(staging)

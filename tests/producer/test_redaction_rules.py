@@ -47,6 +47,30 @@ def test_a_line_without_a_secret_stays(line: str) -> None:
     assert edited(line.encode(), redact=["token"]).decode() == line
 
 
+@pytest.mark.parametrize("line", (CORPUS / "marked.txt").read_text("utf-8").splitlines())
+def test_nothing_of_what_is_marked_stays(line: str) -> None:
+    marked = re.findall("«([^»]*)»", line)
+    text = re.sub("[«»]", "", line)
+    out = edited(text.encode(), redact=["token", "card"]).decode()
+    assert (out == text) == (not marked)
+    parts = {secret[at : at + 4] for secret in marked for at in range(max(1, len(secret) - 3))}
+    assert not [part for part in parts if part in out], out
+
+
+@pytest.mark.parametrize("name", ["password", "пароль", "contraseña"])
+def test_a_name_in_any_escapes_of_its_bytes_is_known(name: str) -> None:
+    wide = "".join(chr(ord(letter) + 0xFEE0) if letter.isascii() else letter for letter in name)
+    for text in (name, wide):
+        octets = text.encode()
+        for form in ("%{:02x}", "%{:02X}", "%25{:02x}", "\\x{:02x}", "\\\\x{:02x}", "\\{:03o}"):
+            plain_ascii = form.endswith("o}")  # octal escapes are written for other bytes only
+            escaped = "".join(chr(at) if plain_ascii and at < 128 else form.format(at) for at in octets)
+            for line in (f"GET /?{escaped}=Kq7zXw9Z&b=2 é", f"{{'{escaped}': 'Kq7z Xw9Z', 'a': 1}}"):
+                out = edited(line.encode(), redact=["token"]).decode()
+                assert not re.search("Kq7|Xw9", out), (line, out)
+                assert out.endswith(("b=2 é", "'a': 1}")), (line, out)
+
+
 NAMES = [
     "password",
     "DB_PASSWORD",
