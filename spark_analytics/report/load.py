@@ -8,7 +8,15 @@ from typing import Any
 
 from spark_analytics.archive.inventory import Day
 from spark_analytics.metrics import events
-from spark_analytics.metrics.sign_ins import ACCEPTED, FAILED, FAILED_KEY, FAILED_PASSWORDS, is_password
+from spark_analytics.metrics.sign_ins import (
+    ACCEPTED,
+    FAILED,
+    FAILED_KEY,
+    FAILED_PASSWORDS,
+    attempts,
+    failed_passwords,
+    is_password,
+)
 from spark_analytics.metrics.statistics import grouped, median_over_days
 from spark_analytics.patterns.cluster import REST
 from spark_analytics.report import inputs as ev
@@ -360,16 +368,11 @@ def _pattern_sums(given: DayTables, back: Mapping[str, str], gone: int) -> ev.Pa
 _REFUSED = FAILED_PASSWORDS | {FAILED_KEY}
 
 
-def _attempts(row: Row) -> int:
-    """Attempts of a row of table `auth_daily`; tables of early versions have only lines."""
-    return int(row.get("attempts") or row["n"])
-
-
 def _passwords(given: DayTables) -> tuple[list[Row], list[Row]]:
     """The rows of failed and of accepted passwords."""
     rows = given.rows.get("auth_daily", ())
     accepted = [row for row in rows if row["kind"] == ACCEPTED and is_password(row.get("method"))]
-    return [row for row in rows if row["kind"] in FAILED_PASSWORDS], accepted
+    return failed_passwords(rows), accepted
 
 
 def _sign_in_methods(given: DayTables) -> list[ev.SignInMethod]:
@@ -380,9 +383,9 @@ def _sign_in_methods(given: DayTables) -> list[ev.SignInMethod]:
         ev.SignInMethod(
             method=method,
             accepted=sum(row["n"] for row in group if row["kind"] == ACCEPTED),
-            failed=sum(row["attempts"] for row in group if row["kind"] in _REFUSED),
-            users=len({row["user"] for row in group}),
-            addresses=len({row["remote"] for row in group}),
+            failed=sum(attempts(row) for row in group if row["kind"] in _REFUSED),
+            users=len({row["user"] for row in group if row["user"]}),
+            addresses=len({row["remote"] for row in group if row["remote"]}),
         )
         for method, group in grouped(rows, operator.itemgetter("method")).items()
     ]
@@ -410,7 +413,7 @@ def _auth_kinds(given: DayTables, before: Sequence[str]) -> Iterable[ev.AuthKind
     for date, rows in _days(given, "auth_daily", ""):
         for row in rows:
             kind = FAILED if row["kind"] in FAILED_PASSWORDS else row["kind"]
-            times[kind][date] += _attempts(row)
+            times[kind][date] += attempts(row)
     for kind, by_date in sorted(times.items()):
         yield ev.AuthKind(kind=kind, times=by_date[""], before=tuple(by_date[date] for date in before))
 
@@ -422,7 +425,7 @@ def _auth_tops(passwords: Sequence[Row]) -> Iterable[ev.AuthTop]:
             ev.AuthTop(
                 what=what,
                 key=key,
-                failed=sum(_attempts(row) for row in group if row["kind"] in FAILED_PASSWORDS),
+                failed=sum(attempts(row) for row in group if row["kind"] in FAILED_PASSWORDS),
                 accepted=sum(row["n"] for row in group if row["kind"] == ACCEPTED),
                 hosts=len({row["host"] for row in group}),
             )
