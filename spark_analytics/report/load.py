@@ -263,7 +263,7 @@ def known_events(given: DayTables) -> list[ev.KnownEvent]:
     """Lines of the kinds that operators know, by their masked text; most lines first."""
     files = {row["pattern_id"]: row["file"] or "" for row in given.rows.get("pattern_daily", ())}
     templates = {row["pattern_id"]: row["template"] for row in given.rows.get("patterns", ())}
-    places = _places(given, "kind")
+    places = _places(given, ("kind",))
     made = []
     for kind, rows in grouped(
         given.rows.get("fingerprints", ()), lambda row: events.kind_of(row["text"] or "", row["example"] or "")
@@ -279,18 +279,18 @@ def known_events(given: DayTables) -> list[ev.KnownEvent]:
                 template=templates.get(most["pattern_id"]) or most["text"],
                 example=most["example"] or "",  # of today; the pattern's own may be of an earlier day
                 file=files.get(most["pattern_id"], ""),
-                places=places.get(kind, ()),
+                places=places.get((kind,), ()),
             )
         )
     return sorted(made, key=lambda one: (-one.lines, one.kind))
 
 
-def _places(given: DayTables, key: str) -> dict[str, tuple[ev.Place, ...]]:
-    """The places of each event or pattern (`key` is `kind` or `pattern_id`), by host and subject, most lines first."""
-    rows = [row for row in given.rows.get("event_daily", ()) if row[key]]
-    found: dict[str, list[ev.Place]] = defaultdict(list)
+def _places(given: DayTables, key: Sequence[str]) -> dict[tuple[str, ...], tuple[ev.Place, ...]]:
+    """The places of each event or pattern (`key` are columns), by host and subject, most lines first."""
+    rows = [row for row in given.rows.get("event_daily", ()) if row[key[0]]]
+    found: dict[tuple[str, ...], list[ev.Place]] = defaultdict(list)
     for (name, host, subject), group in grouped(
-        rows, lambda row: (row[key], row["host"], row["subject"] or "")
+        rows, lambda row: (tuple(row[column] for column in key), row["host"], row["subject"] or "")
     ).items():
         most = max(group, key=lambda row: (row["lines"], row["file"]))
         firsts, lasts = ([row[name] for row in group if row[name]] for name in ("first_ts", "last_ts"))
@@ -320,7 +320,7 @@ def _fatal_hosts(given: DayTables) -> list[tuple[str, int]]:
 
 def _patterns(given: DayTables, back: Mapping[str, str]) -> Iterable[ev.PatternCount]:
     """The first patterns of each kind, each once, with template and example."""
-    places = _places(given, "pattern_id")
+    places = _places(given, ("pattern_id", "level"))
     rows = given.rows.get("pattern_daily", ())
     new = [row for row in rows if row["is_new"]]
     kinds = (
@@ -339,7 +339,7 @@ def _patterns(given: DayTables, back: Mapping[str, str]) -> Iterable[ev.PatternC
             example=text.get("example") or "",
             file=row["file"] or "",
             is_new=bool(row["is_new"]) and row["pattern_id"] not in back,
-            places=places.get(row["pattern_id"], ()),
+            places=places.get((row["pattern_id"], row["level"]), ()),
             last_seen=back.get(row["pattern_id"]),
         )
 
