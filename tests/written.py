@@ -354,7 +354,7 @@ def severity_page() -> str:
         rows.append((found.value, f"`{kind}`", verdict.SECTIONS.get(kind, "completeness")))
     order = [severity.value for severity in model.Severity]
     rows.sort(key=lambda row: order.index(row[0]))
-    table = "".join(f"| {severity} | {kind} | {section} |\n" for severity, kind, section in rows)
+    table = "".join(f"| `{severity}` | {kind} | {section} |\n" for severity, kind, section in rows)
     return f"""\
 # Severity of findings
 
@@ -364,9 +364,9 @@ Each finding of a [report](report.md) has one of three severities. `report.json`
 
 | severity | meaning |
 |---|---|
-| act | something is broken, lost or broken into: act now |
-| look | unusual: check it today |
-| note | worth knowing, nothing to do |
+| `act` | something is broken, lost or broken into: act now |
+| `look` | unusual: check it today |
+| `note` | worth knowing, nothing to do |
 
 * Findings are sorted by the state of the archive, then by severity. The severity of a day is that of its worst finding.
 * The verdict of a week is that of its worst day: by state, then by severity, then the earliest.
