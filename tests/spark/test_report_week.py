@@ -86,6 +86,20 @@ def test_the_worst_day_is_that_of_the_worst_state_and_then_of_the_worst_severity
     assert min([calm, look, act, lost], key=week._badness) is lost
 
 
+def test_a_day_that_needs_attention_is_the_verdict_of_the_week(out):
+    path = out / TUESDAY / "report.json"
+    now = path.read_text()
+    report = json.loads(now)
+    report["verdict"] |= {"state": "attention", "severity": "act"}
+    try:
+        path.write_text(json.dumps(report))
+        made = week.week_facts(Tables(out), "2026-W47")
+    finally:
+        path.write_text(now)
+    assert (made.worst, made.state, made.severity, made.word) == (TUESDAY, "attention", "act", "act")
+    assert 'class="card verdict act"' in week.as_html(made)
+
+
 @pytest.mark.parametrize("older", ["no severity", "another version", "none"])
 def test_reports_of_older_versions_are_read(out, older):
     path = out / TUESDAY / "report.json"
