@@ -4,6 +4,7 @@ The console script imports this module before anything can mind a signal, so it 
 the handler for Ctrl-C first, and only then is the rest imported.
 """
 
+import errno
 import os
 import signal
 import sys
@@ -12,7 +13,7 @@ from itertools import pairwise
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from shipper.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_OTHER, EXIT_USAGE, ShipperError
+from shipper.errors import EXIT_CONFIG, EXIT_INTERRUPTED, EXIT_OK, EXIT_OTHER, EXIT_USAGE, ShipperError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -52,15 +53,52 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     code = EXIT_OK
     try:
+        _open_closed_streams()
         code = run(given)
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `| head` closed the pipe: not an error
+        _discard_output()  # `| head` closed the pipe: not an error
+    except OSError as error:
+        if error.errno not in FAULTS:
+            raise
+        code, hint = FAULTS[error.errno]
+        _discard_output()
+        complain(ShipperError(f"{error.filename or 'cannot write'}: {error.strerror}", hint=hint))
     except KeyboardInterrupt:  # a moment before or after the verb ran
         code = EXIT_INTERRUPTED
     if code == EXIT_INTERRUPTED:
         _end_at_once()  # everything is closed; the interpreter would wait for threads that still work
     sys.exit(code)
+
+
+_NO_SPACE = (EXIT_OTHER, "free space on its file system, and run the command again")
+_NO_RIGHT = (EXIT_CONFIG, "run the command as a user with the rights, or name another path")
+_NO_SUCH_PATH = (EXIT_CONFIG, "name another path")
+FAULTS = {
+    errno.ENOSPC: _NO_SPACE,
+    errno.EDQUOT: _NO_SPACE,
+    errno.EACCES: _NO_RIGHT,
+    errno.EPERM: _NO_RIGHT,
+    errno.EROFS: _NO_RIGHT,
+    errno.ENOTDIR: _NO_SUCH_PATH,
+    errno.EISDIR: _NO_SUCH_PATH,
+    errno.ELOOP: _NO_SUCH_PATH,
+    errno.ENAMETOOLONG: _NO_SUCH_PATH,
+    errno.EIO: (EXIT_OTHER, "a disk fails: see the log of the kernel (dmesg)"),
+}
+"""Faults of disks, rights and paths that no verb reported itself: the exit code and the next step."""
+
+
+def _open_closed_streams() -> None:
+    """Give a process that was started without standard output or error (`>&-`) one that discards everything."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+
+
+def _discard_output() -> None:
+    """What is still in the buffer of standard output goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _end_at_once(_number: int = 0, _frame: FrameType | None = None) -> None:

@@ -338,10 +338,50 @@ the status of a request decides, then the text in `log`, `message`, `msg` or `ME
 {rows}"""
 
 
+def severity_page() -> str:
+    """docs/reference/severity.md. Needs pyspark's types."""
+    verdict = importlib.import_module("spark_analytics.report.verdict")
+    events = importlib.import_module("spark_analytics.metrics.events")
+    model = importlib.import_module("spark_analytics.report.model")
+    rows: list[tuple[str, str, str]] = []
+    for kind, name in events.NAMES.items():
+        rows.append((events.severity(kind), f"`event`, {name}", "events"))
+    for kind, state in model.TROUBLES.items():
+        found = verdict.severity_of(model.Finding(kind=kind, state=state, text=""))
+        rows.append((found.value, f"`{kind}`", "completeness"))
+    for kind in dict.fromkeys([*verdict.SEVERITIES, *(kind for kind in verdict.SECTIONS if kind != "event")]):
+        found = verdict.SEVERITIES.get(kind, model.Severity.NOTE)
+        rows.append((found.value, f"`{kind}`", verdict.SECTIONS.get(kind, "completeness")))
+    order = [severity.value for severity in model.Severity]
+    rows.sort(key=lambda row: order.index(row[0]))
+    table = "".join(f"| `{severity}` | {kind} | {section} |\n" for severity, kind, section in rows)
+    return f"""\
+# Severity of findings
+
+<!-- Written by `make docs`; edit spark_analytics/report/verdict.py and spark_analytics/metrics/events.py instead. -->
+
+Each finding of a [report](report.md) has one of three severities. `report.json` has it as `severity`.
+
+| severity | meaning |
+|---|---|
+| `act` | something is broken, lost or broken into: act now |
+| `look` | unusual: check it today |
+| `note` | worth knowing, nothing to do |
+
+* Findings are sorted by the state of the archive, then by severity. The severity of a day is that of its worst finding.
+* The verdict of a week is that of its worst day: by state, then by severity, then the earliest.
+* Damaged and lost bytes are always `act`, doubled bytes always `look`. Kinds that are not in the table are `note`.
+
+| severity | kind | section of the page |
+|---|---|---|
+{table}"""
+
+
 PAGES = {
     "reference/formats.md": formats_page,
     "development/structure.md": structure_page,
     "reference/metrics.md": metrics_page,
+    "reference/severity.md": severity_page,
     "reference/settings.md": settings_page,
     "reference/tables.md": tables_page,
 }

@@ -23,6 +23,16 @@ FAILED_PASSWORDS = frozenset({FAILED, ODD_NAME})
 """Kinds of failed passwords. Their number is that of attempts: a line may stand for several."""
 
 
+def failed_passwords(rows: Iterable[Row]) -> list[Row]:
+    """The rows of table `auth_daily` that are failed passwords."""
+    return [row for row in rows if row["kind"] in FAILED_PASSWORDS]
+
+
+def attempts(row: Row) -> int:
+    """Attempts of a row of table `auth_daily`; tables of early versions have only lines."""
+    return int(row.get("attempts") or row["n"])
+
+
 def is_password(method: str | None) -> bool:
     """Whether a sign-in by `method` used a password."""
     return bool(method) and str(method).partition("/")[0] in PASSWORD_METHODS

@@ -109,7 +109,9 @@ def latency(found: Column) -> Column:
     took = F.get(found, F.lit(4))
     number = F.when(took != "", took).try_cast("double")
     in_ms = F.when(F.contains(took, F.lit(".")), number * 1000).otherwise(number / 1000)
-    return F.when(number.isNotNull(), F.round(F.ln(_between(in_ms, MIN_MS, MAX_MS)) * STEPS).cast("int"))
+    step = F.round(F.ln(_between(in_ms, MIN_MS, MAX_MS)) * STEPS).cast("int")
+    fast = F.when(in_ms < F.lit(SLOW_MS), F.lit(SLOW_STEP - 1))  # 997 ms would be rounded to the first slow step
+    return F.when(number.isNotNull(), F.least(step, fast))
 
 
 def _between(claimed: Column, least: float, most: float) -> Column:

@@ -53,19 +53,32 @@ def brief(fields: Mapping[str, Any]) -> dict[str, Any] | None:
     if fields.get("v") != VERSION:
         return None
     totals, verdict = fields["totals"], fields["verdict"]
+    found = [_found(one) for one in verdict["findings"] if one["state"] != State.COMPLETE.value]
     return {
         "date": fields["date"],
         "state": verdict["state"],
         "word": word_of_state(verdict["state"], (verdict.get("complete") or {}).get("word"), verdict.get("severity")),
         "severity": verdict.get("severity") or Severity.NOTE.value,
         "headline": verdict["headline"],
-        "findings": [one["text"] for one in verdict["findings"] if one["state"] != State.COMPLETE.value],
+        "findings": [one["text"] for one in found],
+        "found": found,
         "hosts": totals["hosts"],
         "silent": fields["hosts"]["silent_count"],
         "new_patterns": fields["patterns"]["new_count"],
+        "new_bad_patterns": fields["patterns"]["new_bad_count"],
         "errors": totals["errors"],
         "lines": totals["lines"],
         "bytes": totals["bytes"],
+    }
+
+
+def _found(finding: Mapping[str, Any]) -> dict[str, str]:
+    """A finding in the list of days and in the week; reports of older versions have no severity and no section."""
+    return {
+        "text": finding["text"],
+        "state": finding["state"],
+        "severity": finding.get("severity") or Severity.NOTE.value,
+        "section": finding.get("section") or "completeness",
     }
 
 

@@ -8,7 +8,15 @@ from typing import Any
 
 from spark_analytics.archive.inventory import Day
 from spark_analytics.metrics import events
-from spark_analytics.metrics.sign_ins import ACCEPTED, FAILED, FAILED_KEY, FAILED_PASSWORDS, is_password
+from spark_analytics.metrics.sign_ins import (
+    ACCEPTED,
+    FAILED,
+    FAILED_KEY,
+    FAILED_PASSWORDS,
+    attempts,
+    failed_passwords,
+    is_password,
+)
 from spark_analytics.metrics.statistics import grouped, median_over_days
 from spark_analytics.patterns.cluster import REST
 from spark_analytics.report import inputs as ev
@@ -270,7 +278,7 @@ def known_events(given: DayTables) -> list[ev.KnownEvent]:
     """Lines of the kinds that operators know, by their masked text; most lines first."""
     files = {row["pattern_id"]: row["file"] or "" for row in given.rows.get("pattern_daily", ())}
     templates = {row["pattern_id"]: row["template"] for row in given.rows.get("patterns", ())}
-    places = _places(given, "kind")
+    places = _places(given, ("kind",))
     made = []
     for kind, rows in grouped(
         given.rows.get("fingerprints", ()), lambda row: events.kind_of(row["text"] or "", row["example"] or "")
@@ -286,18 +294,18 @@ def known_events(given: DayTables) -> list[ev.KnownEvent]:
                 template=templates.get(most["pattern_id"]) or most["text"],
                 example=most["example"] or "",  # of today; the pattern's own may be of an earlier day
                 file=files.get(most["pattern_id"], ""),
-                places=places.get(kind, ()),
+                places=places.get((kind,), ()),
             )
         )
     return sorted(made, key=lambda one: (-one.lines, one.kind))
 
 
-def _places(given: DayTables, key: str) -> dict[str, tuple[ev.Place, ...]]:
-    """The places of each event or pattern (`key` is `kind` or `pattern_id`), by host and subject, most lines first."""
-    rows = [row for row in given.rows.get("event_daily", ()) if row[key]]
-    found: dict[str, list[ev.Place]] = defaultdict(list)
+def _places(given: DayTables, key: Sequence[str]) -> dict[tuple[str, ...], tuple[ev.Place, ...]]:
+    """The places of each event or pattern (`key` are columns), by host and subject, most lines first."""
+    rows = [row for row in given.rows.get("event_daily", ()) if row[key[0]]]
+    found: dict[tuple[str, ...], list[ev.Place]] = defaultdict(list)
     for (name, host, subject), group in grouped(
-        rows, lambda row: (row[key], row["host"], row["subject"] or "")
+        rows, lambda row: (tuple(row[column] for column in key), row["host"], row["subject"] or "")
     ).items():
         most = max(group, key=lambda row: (row["lines"], row["file"]))
         firsts, lasts = ([row[name] for row in group if row[name]] for name in ("first_ts", "last_ts"))
@@ -327,7 +335,7 @@ def _fatal_hosts(given: DayTables) -> list[tuple[str, int]]:
 
 def _patterns(given: DayTables, back: Mapping[str, str]) -> Iterable[ev.PatternCount]:
     """The first patterns of each kind, each once, with template and example."""
-    places = _places(given, "pattern_id")
+    places = _places(given, ("pattern_id", "level"))
     rows = given.rows.get("pattern_daily", ())
     new = [row for row in rows if row["is_new"]]
     kinds = (
@@ -346,7 +354,7 @@ def _patterns(given: DayTables, back: Mapping[str, str]) -> Iterable[ev.PatternC
             example=text.get("example") or "",
             file=row["file"] or "",
             is_new=bool(row["is_new"]) and row["pattern_id"] not in back,
-            places=places.get(row["pattern_id"], ()),
+            places=places.get((row["pattern_id"], row["level"]), ()),
             last_seen=back.get(row["pattern_id"]),
         )
 
@@ -375,16 +383,11 @@ def _pattern_sums(given: DayTables, back: Mapping[str, str], gone: int) -> ev.Pa
 _REFUSED = FAILED_PASSWORDS | {FAILED_KEY}
 
 
-def _attempts(row: Row) -> int:
-    """Attempts of a row of table `auth_daily`; tables of early versions have only lines."""
-    return int(row.get("attempts") or row["n"])
-
-
 def _passwords(given: DayTables) -> tuple[list[Row], list[Row]]:
     """The rows of failed and of accepted passwords."""
     rows = given.rows.get("auth_daily", ())
     accepted = [row for row in rows if row["kind"] == ACCEPTED and is_password(row.get("method"))]
-    return [row for row in rows if row["kind"] in FAILED_PASSWORDS], accepted
+    return failed_passwords(rows), accepted
 
 
 def _sign_in_methods(given: DayTables) -> list[ev.SignInMethod]:
@@ -395,9 +398,9 @@ def _sign_in_methods(given: DayTables) -> list[ev.SignInMethod]:
         ev.SignInMethod(
             method=method,
             accepted=sum(row["n"] for row in group if row["kind"] == ACCEPTED),
-            failed=sum(row["attempts"] for row in group if row["kind"] in _REFUSED),
-            users=len({row["user"] for row in group}),
-            addresses=len({row["remote"] for row in group}),
+            failed=sum(attempts(row) for row in group if row["kind"] in _REFUSED),
+            users=len({row["user"] for row in group if row["user"]}),
+            addresses=len({row["remote"] for row in group if row["remote"]}),
         )
         for method, group in grouped(rows, operator.itemgetter("method")).items()
     ]
@@ -425,7 +428,7 @@ def _auth_kinds(given: DayTables, before: Sequence[str]) -> Iterable[ev.AuthKind
     for date, rows in _days(given, "auth_daily", ""):
         for row in rows:
             kind = FAILED if row["kind"] in FAILED_PASSWORDS else row["kind"]
-            times[kind][date] += _attempts(row)
+            times[kind][date] += attempts(row)
     for kind, by_date in sorted(times.items()):
         yield ev.AuthKind(kind=kind, times=by_date[""], before=tuple(by_date[date] for date in before))
 
@@ -437,7 +440,7 @@ def _auth_tops(passwords: Sequence[Row]) -> Iterable[ev.AuthTop]:
             ev.AuthTop(
                 what=what,
                 key=key,
-                failed=sum(_attempts(row) for row in group if row["kind"] in FAILED_PASSWORDS),
+                failed=sum(attempts(row) for row in group if row["kind"] in FAILED_PASSWORDS),
                 accepted=sum(row["n"] for row in group if row["kind"] == ACCEPTED),
                 hosts=len({row["host"] for row in group}),
             )

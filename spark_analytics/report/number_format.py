@@ -111,7 +111,8 @@ def change(now: float, before: float | None) -> str:
     factor = now / before
     if factor >= 2:  # noqa: PLR2004
         return times(factor)
-    return f"{'+' if factor >= 1 else MINUS}{abs(factor - 1) * 100:,.0f} %"
+    percent = f"{abs(factor - 1) * 100:,.0f} %"
+    return percent if percent == "0 %" else f"{'+' if factor >= 1 else MINUS}{percent}"
 
 
 def listed(names: Sequence[str], whole: int) -> str:

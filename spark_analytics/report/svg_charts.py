@@ -111,10 +111,10 @@ def heat_row(hours: Sequence[int], most: int, name: str) -> Markup:
     ).format(f"{name}: lines by hour", cells)
 
 
-def day_bars(days: Sequence[tuple[str, int, str]]) -> Markup:
-    """A column for each day, oldest first: (name, value, class)."""
+def day_bars(days: Sequence[tuple[str, int, str]], columns: int = 14) -> Markup:
+    """A column for each day, oldest first: (name, value, class). The axis is as long as `columns` at least."""
     top = nice_ceiling(max((value for _, value, _ in days), default=0))
-    step = (WIDTH - _AXIS) / max(len(days), 14)
+    step = (WIDTH - _AXIS) / max(len(days), columns)
     marks = []
     for quarter in range(5):
         y = _BASE - quarter * (_BASE - 12) / 4

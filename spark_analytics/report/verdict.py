@@ -64,12 +64,17 @@ def verdict(evidence: Evidence, facts: Facts) -> Verdict:
 
 
 def _judged(finding: Finding, *, of_archive: bool) -> Finding:
-    kind = finding.kind
-    severity = events.severity(finding.names[0]) if kind == "event" else SEVERITIES.get(kind, Severity.NOTE.value)
-    severity = _OF_STATE.get(finding.state, Severity(severity))
-    return dataclasses.replace(
-        finding, of_archive=of_archive, section=SECTIONS.get(kind, "completeness"), severity=severity
-    )
+    section = SECTIONS.get(finding.kind, "completeness")
+    return dataclasses.replace(finding, of_archive=of_archive, section=section, severity=severity_of(finding))
+
+
+def severity_of(finding: Finding) -> Severity:
+    """The severity of a finding, by its state, else by its kind."""
+    if finding.state in _OF_STATE:
+        return _OF_STATE[finding.state]
+    if finding.kind == "event":
+        return Severity(events.severity(finding.names[0]))
+    return SEVERITIES.get(finding.kind, Severity.NOTE)
 
 
 def _worst(findings: Sequence[Finding]) -> Severity:

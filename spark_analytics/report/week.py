@@ -1,6 +1,7 @@
 """The report of a week: its days, hosts, patterns and sign-ins, compared with the week before; no clock.
 
-It is a page, text and JSON next to the days, and the list of days links it.
+It is a page, text and JSON next to the days, and the list of days links it. Its verdict is that of its worst day, in
+the words of that day's report.
 """
 
 import dataclasses
@@ -11,16 +12,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_analytics.metrics.sign_ins import FAILED
+from spark_analytics.metrics.sign_ins import attempts, failed_passwords
 from spark_analytics.report import html as day_html
 from spark_analytics.report import publish as day_publish
-from spark_analytics.report.number_format import clean, size
+from spark_analytics.report import svg_charts
+from spark_analytics.report.model import Severity, State
+from spark_analytics.report.number_format import clean, count, size
 from spark_analytics.storage.locations import Location
 from spark_analytics.tables import parquet, schemas
 from spark_analytics.tables.store import SMALL, Tables
 
 TOP = 20
 """Maximum entries of each list."""
+SHOWN = 3
+"""Maximum findings of a day in the text; the page has all."""
 DAYS = 7
 GONE_DAYS = 5
 """Days of the week before on which a pattern or a host must have had lines, so that none this week is worth a line."""
@@ -28,6 +33,16 @@ TOTALS = ("lines", "bytes", "errors", "failed_passwords", "missing_bytes")
 _BAD = ("fatal", "error", "warn")
 
 Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class DayFinding:
+    """A finding as the report of its day has it; worst first."""
+
+    text: str
+    state: str
+    severity: str
+    section: str  #: of the day's page
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +58,10 @@ class WeekDay:
     new_patterns: int  #: of level warn and worse
     failed_passwords: int
     missing_bytes: int  #: recorded as lost, or missing between two spans
+    word: str = ""  #: the state for people; empty: the day has no report of this version
+    severity: str = Severity.NOTE.value  #: of the worst finding
+    headline: str = ""
+    findings: tuple[DayFinding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +103,11 @@ class WeekFacts:
     new_count: int
     gone_patterns: tuple[WeekPattern, ...]  #: with the days of the week before
     remotes: tuple[Change, ...]  #: failed passwords by address
+    worst: str = ""  #: the day whose verdict is that of the week
+    state: str = State.COMPLETE.value
+    word: str = State.COMPLETE.value
+    severity: str = Severity.NOTE.value
+    headline: str = ""
 
 
 def week_of(day: dt.date) -> str:
@@ -117,12 +141,20 @@ class _Loaded:
             for row in rows:
                 yield self.dates.index(date), row
 
-    def by_day(self, table: str, key: str, value: str, kind: str | None = None) -> dict[str, list[int]]:
-        """Sums of `value` by `key` and day, of all rows or of those of one `kind`."""
+    def by_day(self, table: str, key: str, value: str) -> dict[str, list[int]]:
+        """Sums of `value` by `key` and day."""
         found: dict[str, list[int]] = defaultdict(lambda: [0] * DAYS)
         for day, row in self.rows(table):
-            if kind is None or row["kind"] == kind:
-                found[str(row[key])][day] += row[value] or 0
+            found[str(row[key])][day] += row[value] or 0
+        return found
+
+    def failed_by_address(self) -> dict[str, list[int]]:
+        """Failed passwords by address and day."""
+        found: dict[str, list[int]] = defaultdict(lambda: [0] * DAYS)
+        for date, rows in self.tables["auth_daily"].items():
+            for row in failed_passwords(rows):
+                if row["remote"]:
+                    found[row["remote"]][self.dates.index(date)] += attempts(row)
         return found
 
 
@@ -153,16 +185,17 @@ def week_facts(tables: Tables, week: str) -> WeekFacts | None:
         return None
     compared = len(before.tables["runs"]) == len(now.tables["runs"])
     lines, lines_before = now.by_day("host_daily", "host", "lines"), before.by_day("host_daily", "host", "lines")
-    remotes = now.by_day("auth_daily", "remote", "attempts", FAILED)
-    remotes_before = before.by_day("auth_daily", "remote", "attempts", FAILED)
+    remotes, remotes_before = now.failed_by_address(), before.failed_by_address()
     last_day = list(now.tables["runs"])[-1]
     registry = {row["pattern_id"]: row["template"] for row in _read(tables, "patterns", last_day)}
     patterns, patterns_before = _patterns(now, registry), _patterns(before, registry)
     new_rows = (row for _, row in now.rows("pattern_daily") if row["is_new"])
     new_keys = dict.fromkeys((row["pattern_id"], row["level"]) for row in new_rows)
     new = [patterns[key] for key in new_keys if key in patterns]
-    days = tuple(_day(now, date) for date in now.tables["runs"])
-    days_before = [_day(before, date) for date in before.tables["runs"]] if compared else None
+    briefs = {brief["date"]: brief for brief in day_publish.briefs_of(tables.out)}
+    days = tuple(_day(now, date, briefs.get(date, {})) for date in now.tables["runs"])
+    days_before = [_day(before, date, briefs.get(date, {})) for date in before.tables["runs"]] if compared else None
+    worst = min(days, key=_badness)
     active = {host for host, counts in lines.items() if any(counts)}
     return WeekFacts(
         week=week,
@@ -178,7 +211,12 @@ def week_facts(tables: Tables, week: str) -> WeekFacts | None:
         new_patterns=_most(new),
         new_count=len(new),
         gone_patterns=_most(p for key, p in patterns_before.items() if _is_frequent(p.days) and key not in patterns),
-        remotes=_top({name: c for name, c in remotes.items() if name}, remotes_before, compared=compared),
+        remotes=_top(remotes, remotes_before, compared=compared),
+        worst=worst.date,
+        state=worst.state,
+        word=worst.word or worst.state,
+        severity=worst.severity,
+        headline=worst.headline,
     )
 
 
@@ -186,21 +224,28 @@ def _is_frequent(counts: Sequence[int]) -> bool:
     return sum(1 for count in counts if count) >= GONE_DAYS
 
 
-def _day(loaded: _Loaded, date: str) -> WeekDay:
+def _badness(day: WeekDay) -> tuple[int, int]:
+    """The order of days, the worst first: of several equal ones the earliest."""
+    return [state.value for state in State].index(day.state), [one.value for one in Severity].index(day.severity)
+
+
+def _day(loaded: _Loaded, date: str, brief: Mapping[str, Any]) -> WeekDay:
+    """`brief`: the day in the list of days; empty for a day without a report of this version."""
     run = loaded.tables["runs"][date][0]
     hosts, audit = loaded.tables["host_daily"][date], loaded.tables["audit"][date]
     new = {row["pattern_id"] for row in loaded.tables["pattern_daily"][date] if row["is_new"] and row["level"] in _BAD}
-    failed = [row for row in loaded.tables["auth_daily"][date] if row["kind"] == FAILED]
     return WeekDay(
         date=date,
-        state=run["status"],
+        state=brief.get("state", run["status"]),
         lines=run["lines"],
         bytes=run["bytes"],
         errors=sum(row["err"] for row in hosts),
         hosts=sum(1 for row in hosts if row["lines"]),
-        new_patterns=len(new),
-        failed_passwords=sum(row["attempts"] for row in failed),
+        new_patterns=brief.get("new_bad_patterns", len(new)),
+        failed_passwords=sum(map(attempts, failed_passwords(loaded.tables["auth_daily"][date]))),
         missing_bytes=sum(row["gap_bytes"] + row["offset_gap_bytes"] for row in audit),
+        **{name: brief[name] for name in ("word", "severity", "headline") if name in brief},
+        findings=tuple(DayFinding(**one) for one in brief.get("found", ())),
     )
 
 
@@ -263,24 +308,37 @@ def change_of(change: Change) -> str:
         return ""
     if not change.before:
         return "new"
-    return f"{100 * (change.now - change.before) / change.before:+.0f} %"
+    percent = round(100 * (change.now - change.before) / change.before)
+    return f"{percent:+} %" if percent else ""
 
 
 def _number(change: Change) -> str:
     return size(change.now) if change.name.endswith("bytes") else f"{change.now:,}"
 
 
+def verdict_of(facts: WeekFacts) -> str:
+    """The verdict of the week as a sentence."""
+    headline = f": {facts.headline}" if facts.headline else ""
+    return f"The worst of {count(len(facts.days), 'day')} is {facts.worst}{headline}"
+
+
 def as_text(facts: WeekFacts) -> str:
     """The summary without a final newline."""
-    lines = [f"fshipper report for week {facts.week}, {facts.first} to {facts.last}: {len(facts.days)} of 7 days", ""]
+    week = f"fshipper report for week {facts.week}, {facts.first} to {facts.last} (UTC)"
+    lines = [
+        f"{week}: {len(facts.days)} of 7 days, {facts.word}",
+        *([f"  {verdict_of(facts)}"] * bool(facts.worst)),
+        "",
+    ]
     for change in facts.totals:
         compared = f", {change_of(change)} against the week before" if change_of(change) else ""
         lines.append(f"  {change.name.replace('_', ' '):<18}{_number(change)}{compared}")
     lines.append("")
-    lines += [
-        f"  {day.date}  {day.state:<9} {day.lines:>14,} lines {day.errors:>10,} errors {day.hosts:>6,} hosts"
-        for day in facts.days
-    ]
+    for day in facts.days:
+        counts = f"{day.lines:>14,} lines {day.errors:>10,} errors {day.hosts:>6,} hosts"
+        lines.append(f"  {day.date}  {day.word or day.state:<9} {counts}")
+        lines += [f"    - {finding.text}" for finding in day.findings[:SHOWN]]
+        lines += [f"    - and {len(day.findings) - SHOWN} more, on its page"] if len(day.findings) > SHOWN else []
     for title, names in (
         ("hosts without a line", facts.gone_hosts),
         ("new patterns", [f"{p.level} {p.template} ({p.lines:,})" for p in facts.new_patterns[:5]]),
@@ -291,8 +349,17 @@ def as_text(facts: WeekFacts) -> str:
 
 
 def as_html(facts: WeekFacts) -> str:
-    """The page: without script, and nothing is loaded."""
-    css, digest = day_html.text_and_hash("week.css")
+    """The page, in the style of a day's."""
+    reported = [days_of(facts.week).index(day.date) for day in facts.days]
+    days = [(day.date, day.lines, day_html.bar_class(dataclasses.asdict(day))) for day in facts.days]
     return day_html.page(
-        "week.html", f=facts, css=css, csp=day_html.policy(digest), change_of=change_of, number_of=_number
+        "week.html",
+        f=facts,
+        style=facts.severity if facts.state == State.ATTENTION.value else facts.state,
+        mark="!" if facts.severity == Severity.ACT.value else day_html.MARKS[State(facts.state)],
+        verdict=verdict_of(facts),
+        bars=svg_charts.day_bars(days, columns=DAYS),
+        of_reported=lambda counts: [counts[place] for place in reported],
+        change_of=change_of,
+        number_of=_number,
     )

@@ -51,7 +51,7 @@ def test_sums_are_those_of_the_tables(out):
     assert list(days) == [MONDAY, TUESDAY]
     for date, day in days.items():
         (run,) = table_of(out, "runs", date)
-        assert (day.lines, day.bytes, day.state) == (run["lines"], run["bytes"], run["status"])
+        assert (day.lines, day.bytes) == (run["lines"], run["bytes"])
         assert day.errors == sum(row["err"] for row in table_of(out, "host_daily", date)) == 3
     assert made.hosts[0].name == "a"
     assert made.hosts[0].days == (158, 38, 0, 0, 0, 0, 0)
@@ -59,6 +59,78 @@ def test_sums_are_those_of_the_tables(out):
     assert [(change.name, change.now, change.days[:2]) for change in made.remotes] == [("192.0.2.7", 10, (5, 5))]
     assert "cannot open the file" in made.frequent_patterns[0].template
     assert made.frequent_patterns[0].days[:2] == (3, 3)
+
+
+def reports_of(out):
+    return {date: json.loads((out / date / "report.json").read_text()) for date in (MONDAY, TUESDAY)}
+
+
+def test_a_day_has_the_findings_of_its_report_and_the_worst_day_is_the_verdict(out):
+    made = week.week_facts(Tables(out), "2026-W47")
+    for day in made.days:
+        verdict = reports_of(out)[day.date]["verdict"]
+        told = [one for one in verdict["findings"] if one["state"] != "complete"]
+        assert [(one.text, one.severity) for one in day.findings] == [(one["text"], one["severity"]) for one in told]
+        assert (day.state, day.severity, day.headline) == (verdict["state"], verdict["severity"], verdict["headline"])
+    assert made.worst in {MONDAY, TUESDAY}
+    (worst,) = (day for day in made.days if day.date == made.worst)
+    assert (made.state, made.severity, made.word) == (worst.state, worst.severity, worst.word)
+
+
+def test_the_worst_day_is_that_of_the_worst_state_and_then_of_the_worst_severity(out):
+    calm, act, look, lost = (
+        week.WeekDay("2026-11-16", state, 1, 1, 0, 1, 0, 0, 0, severity=severity)
+        for state, severity in (("complete", "note"), ("attention", "act"), ("attention", "look"), ("gaps", "look"))
+    )
+    assert min([calm, look, act], key=week._badness) is act
+    assert min([calm, look, act, lost], key=week._badness) is lost
+
+
+def test_a_day_that_needs_attention_is_the_verdict_of_the_week(out):
+    path = out / TUESDAY / "report.json"
+    now = path.read_text()
+    report = json.loads(now)
+    report["verdict"] |= {"state": "attention", "severity": "act"}
+    try:
+        path.write_text(json.dumps(report))
+        made = week.week_facts(Tables(out), "2026-W47")
+    finally:
+        path.write_text(now)
+    assert (made.worst, made.state, made.severity, made.word) == (TUESDAY, "attention", "act", "act")
+    assert 'class="card verdict act"' in week.as_html(made)
+
+
+@pytest.mark.parametrize("older", ["no severity", "another version", "none"])
+def test_reports_of_older_versions_are_read(out, older):
+    path = out / TUESDAY / "report.json"
+    now = path.read_text()
+    report = json.loads(now)
+    report["verdict"].pop("severity")
+    for one in report["verdict"]["findings"]:
+        one.pop("severity"), one.pop("section")
+    try:
+        path.write_text(json.dumps(report | ({"v": 1} if older == "another version" else {})))
+        if older == "none":
+            path.unlink()
+        made = week.week_facts(Tables(out), "2026-W47")
+    finally:
+        path.write_text(now)
+    (day,) = (day for day in made.days if day.date == TUESDAY)
+    assert {one.severity for one in day.findings} <= {"note"}
+    assert {one.section for one in day.findings} <= {"completeness"}
+    assert "2026-11-17" in week.as_html(made)
+    if older != "no severity":
+        (run,) = table_of(out, "runs", TUESDAY)
+        assert (day.state, day.word, day.findings) == (run["status"], "", ())
+
+
+def test_failed_passwords_of_odd_names_count_as_on_the_day(out):
+    rows = [
+        {"kind": kind, "remote": "192.0.2.7", "n": 1, "attempts": attempts, "user": None}
+        for kind, attempts in (("failed_password", 3), ("odd_name", 2), ("accepted", 7), ("failed_password", None))
+    ]
+    loaded = week._Loaded(week.days_of("2026-W47"), {"auth_daily": {MONDAY: rows}})
+    assert loaded.failed_by_address() == {"192.0.2.7": [6, 0, 0, 0, 0, 0, 0]}
 
 
 def test_weeks_with_other_numbers_of_days_are_not_compared(out):
@@ -99,7 +171,7 @@ def test_the_command_writes_and_links_the_week_without_java(out):
     assert "week 2026-W47" in done.stdout
     page = (out / "week-2026-W47.html").read_text()
     assert "&lt;b&gt;c" in page
-    assert "<b>c" not in page
+    assert "<b>c<" not in page
     assert f'href="{MONDAY}/report.html"' in page
     assert 'href="week-2026-W47.html"' in (out / "index.html").read_text()
     made = json.loads((out / "week-2026-W47.json").read_text())
