@@ -204,7 +204,7 @@ class FileTable:
         return next((file for file in reversed(self._by_key.get(key, ())) if file.state in ENDED_STATES), None)
 
     def is_spooled(self, path: str) -> bool:
-        """Whether a file is of a spool. Many senders send the same: its name tells what it is, never its content."""
+        """Whether a file is of a spool. Many senders send the same: its name counts, never its content."""
         return path in self.following.spools or path.startswith(self._spools)
 
     def waits_for_open(self, key: Key) -> bool:
