@@ -26,6 +26,7 @@ from producer.discovery.scanner import names as names_of
 from producer.fingerprint import Mark
 from producer.host_zone import HostZones
 from producer.inputs.factory import Inputs, files_of, inputs_of, is_any, named
+from producer.inputs.spool import SPOOLS
 from producer.options import Following, Order, Task, WhenSilent
 from producer.pipeline import Pipeline, pipeline_of
 from producer.session.delivery import Shipped
@@ -144,8 +145,6 @@ FIXED = ("producer.host", "producer.state", "logs.subject", "logs.partitions", "
 another producer. The log is set up once. An input lives as long as the program: closing a socket loses its content."""
 CHECKPOINT = "checkpoint.sqlite"
 """Name of the checkpoint in the state directory of a host."""
-SPOOLS = "spool"
-"""Name of the directory of the spools there."""
 MAX_OTHER_HOSTS = 1000
 """Further checkpoints in the same state directory that are read before a host's first session."""
 CONTAINER_ID = re.compile(r"[0-9a-f]{12}")

@@ -5,6 +5,7 @@ time of its cores. This sum does not depend on the number of threads that compre
 """
 
 import asyncio
+import contextlib
 import datetime as dt
 import itertools
 import math
@@ -243,6 +244,10 @@ class _EditedPiece(NamedTuple):
     text: Text | None
 
 
+MOST_NAMES = 10_000
+"""Names of files that are remembered as checked."""
+
+
 class Encoder:
     """Encodes pieces as messages. One caller at a time; two threads may compress, each with its own compressor."""
 
@@ -250,6 +255,7 @@ class Encoder:
         self._compressor = compressor
         self._second_compressor = Compressor(compressor.encoding)
         self._edits = edits
+        self._names: set[str] = set()  # of files, checked for secrets
         self.destination: Destination | None = None  #: its version of the partition map is in each block
 
     def entries(
@@ -278,6 +284,7 @@ class Encoder:
 
     def _edited(self, pieces: Iterable[Piece], put_back: Callable[[OverBudget], None] | None) -> Iterator[_EditedPiece]:
         for piece in pieces:
+            self._check_name(piece.file)
             try:
                 text = self._edits.of_piece(piece)
             except OverBudget as error:
@@ -287,6 +294,17 @@ class Encoder:
             else:
                 self._edits.budget.passed(piece.source)
                 yield _EditedPiece(piece, text)
+
+    def _check_name(self, file: str) -> None:
+        """Report a name that holds a secret, once: it is shipped as it is."""
+        if file in self._names:
+            return
+        if len(self._names) >= MOST_NAMES:
+            self._names.clear()
+        self._names.add(file)
+        with contextlib.suppress(OverBudget):
+            for name in self._edits.secret_names([file]):
+                events.file_name_holds_secret(redacted_name=name)
 
     def _entry(self, compressor: Compressor, read_at: str, piece: Piece, text: Text | None = None) -> Entry:
         content = piece.data if text is None else text.content

@@ -21,6 +21,8 @@ from shipper.durable_files import make_directory, replace_file
 
 # -- the files of one spool: `log`, which grows, and what rotation made of it ------------------------------------------
 
+SPOOLS = "spool"
+"""Name of the directory of the spools in the state directory of a host."""
 LOG = "log"
 GONE = "gone-"
 """Begins the name of a segment that is being deleted: the checkpoint forgets its inode first."""

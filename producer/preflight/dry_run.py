@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from producer.app import CHECKPOINT, SPOOLS, host_of, planned, state_path
+from producer.app import CHECKPOINT, host_of, planned, state_path
 from producer.checkpoint.store import Checkpoints
 from producer.discovery.scanner import Key, Seen, Watched, names
 from producer.inputs.factory import STDIN, files_of, names_below, with_spools
-from producer.inputs.spool import LOG
+from producer.inputs.spool import LOG, SPOOLS
 from producer.inputs.syslog import parse
 from producer.model import Piece
 from producer.options import Following

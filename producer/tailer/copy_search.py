@@ -42,7 +42,11 @@ class CopySearch:
         found = {seen.key: seen for seen in itertools.islice(files, MOST_FILES) if seen.mtime_ns >= since}
         for seen in sorted(found.values(), key=lambda each: (each.mtime_ns, each.path)):
             head = self._head(source.file, seen)[: mark.head_length]
-            if len(head) == mark.head_length and digest(head) == mark.head_hash:
+            if (
+                len(head) == mark.head_length
+                and digest(head) == mark.head_hash
+                and not self._table.is_spooled(seen.path)
+            ):
                 yield seen
 
     def _files(self, directory: str, lost_at: float) -> list[Seen]:

@@ -19,7 +19,14 @@ from producer.tailer import decompress
 from producer.tailer.decompress import CorruptFile
 from producer.tailer.file_reader import FileReader
 from producer.tailer.file_table import FileState, FileTable, TrackedFile
-from producer.tailer.lost_file import ENOUGH_BYTES, SECOND_NS, ContentFinder, is_rotation_of, originals
+from producer.tailer.lost_file import (
+    ENOUGH_BYTES,
+    SECOND_NS,
+    ContentFinder,
+    is_rotation_of,
+    is_rotation_of_another,
+    originals,
+)
 from shipper import events
 
 CERTAIN_BYTES = 64 * 1024
@@ -94,12 +101,14 @@ class Copies:
 
         One that changed since is judged again: what is shorter than its original may turn out to be something else.
         """
-        before = self._judged.get(seen.key)
+        before = None if self._table.is_spooled(seen.path) else self._judged.get(seen.key)
         if before is not None and self._stands(before, seen):
             self._judged[seen.key] = before._replace(seen=seen)
             return True
         self._judged.pop(seen.key, None)
         self.begins_at.pop(seen.key, None)
+        if self._table.is_spooled(seen.path):
+            return False
         if decompress.is_compressed_file(seen.path, seen, self._finder.links):
             found = self._compressed_from(seen)
             judged = None if found is None else Judged(seen, found, seen.size, CopyVerdict.COPY)
@@ -153,6 +162,8 @@ class Copies:
         if self._by_head is None:
             self._by_head = {}
             for source in list(self._table.acks.known.values()):
+                if self._table.is_spooled(source.file):
+                    continue
                 reader = self._table.reader(source.id)
                 for mark in {source.mark, source.mark if reader is None else reader.mark}:
                     if mark.head_length:
@@ -177,13 +188,18 @@ class Copies:
             return None
         if before is not None and before.source != id_:
             before = None
-        is_former = bool(source.ended_at) and not source.excluded and is_rotation_of(seen, source)
+        is_former = bool(source.ended_at) and not source.excluded and self._is_rotation_of(seen, source)
         if is_former or self._is_gone(source, file):
             return self._compare_with_gone(seen, descriptor, self._as_read(source, file), before)
         reader = None if file is None or not file.is_reading else file.reader
         if reader is None or reader.ends_as is not None or not self._is_in_place(source, reader):
             return None
+        if is_rotation_of_another(seen, source, self._table.acks.changed_before):
+            return None
         return self._compare_with_living(seen, descriptor, source, reader, before)
+
+    def _is_rotation_of(self, seen: Seen, source: Source) -> bool:
+        return is_rotation_of(seen, source, self._table.acks.changed_before)
 
     @staticmethod
     def _is_gone(source: Source, file: TrackedFile | None) -> bool:
@@ -215,7 +231,7 @@ class Copies:
             return None
         if known < seen.size:
             return Judged(seen, source.id, known, CopyVerdict.HELD, now)
-        if is_rotation_of(seen, source):
+        if self._is_rotation_of(seen, source):
             return Judged(seen, source.id, known, CopyVerdict.COPY)
         is_same = before is not None and (before.seen.size, before.seen.mtime_ns) == (seen.size, seen.mtime_ns)
         since = before.since if before is not None and is_same else now
@@ -257,7 +273,7 @@ class Copies:
 
     def _is_enough(self, seen: Seen, source: Source, common: int) -> bool:
         """Whether `common` bytes prove that a file is a copy of a source that is gone, and no other with its lines."""
-        if common >= CERTAIN_BYTES or is_rotation_of(seen, source):
+        if common >= CERTAIN_BYTES or self._is_rotation_of(seen, source):
             return True
         gone_ns = int((source.ended_at or self._table.wall()) * 1e9)
         if not common or seen.mtime_ns > gone_ns + TICK_NS:

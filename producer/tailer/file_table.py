@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from producer.checkpoint.ack_tracker import AckTracker
 from producer.checkpoint.store import Checkpoints
 from producer.discovery.scanner import Key, Seen
-from producer.inputs.spool import lost_after
+from producer.inputs.spool import SPOOLS, lost_after
 from producer.model import Piece, Source
 from producer.options import Following
 from producer.tailer.file_reader import DescriptorCache, FileReader, content_matches, last_piece
@@ -166,6 +166,7 @@ class FileTable:
         self.following = following  #: which files are tracked, and how
         self.acks = AckTracker(checkpoints, wall, following.may_hold)  #: how far each source is acknowledged
         self.retained = retained  #: files that stay open although they are not read
+        self._spools = os.path.join(checkpoints.directory, SPOOLS, "")
         self.clock = clock  #: monotonic; of the times in the records
         self.wall = wall  #: seconds since 1970
         self._last_blocks: list[Piece] = []  #: of files that ended, to be shipped
@@ -201,6 +202,10 @@ class FileTable:
     def ended_at(self, key: Key) -> TrackedFile | None:
         """The file that ended, or is excluded, and had this device and inode last."""
         return next((file for file in reversed(self._by_key.get(key, ())) if file.state in ENDED_STATES), None)
+
+    def is_spooled(self, path: str) -> bool:
+        """Whether a file is of a spool. Many senders send the same: its name counts, never its content."""
+        return path in self.following.spools or path.startswith(self._spools)
 
     def waits_for_open(self, key: Key) -> bool:
         """Whether a file could not be opened; every scan tries again."""

@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 import tempfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -136,9 +136,13 @@ class ContentFinder:
 
     def _copies(self, source: Source) -> Iterator[Seen]:
         """The same by their first bytes, whatever their names; of few bytes only under the name of a rotation."""
+        if self._table.is_spooled(source.file):
+            return
         since = source.mtime_ns // SECOND_NS * SECOND_NS
         for seen in self._search.like(source, self._lost_at(source), self.watched):
-            is_certain = source.mark.head_length >= ENOUGH_BYTES or is_rotation_of(seen, source)
+            is_certain = source.mark.head_length >= ENOUGH_BYTES or is_rotation_of(
+                seen, source, self._table.acks.changed_before
+            )
             may_hold = self._table.following.may_hold(source.file, seen)
             if is_certain and may_hold and seen.path not in source.names and self._may_be(source, seen, since):
                 yield seen
@@ -217,10 +221,20 @@ def _write(descriptor: int, data: bytes, at: int) -> None:
         view, at = view[written:], at + written
 
 
-def is_rotation_of(seen: Seen, source: Source) -> bool:
-    """Whether a rotation of a source would give this name: no proof, but few bytes in common are enough then."""
+def is_rotation_of(seen: Seen, source: Source, known: Container[str]) -> bool:
+    """Whether a rotation of a source would give this name: no proof, but few bytes in common are enough then.
+
+    The same name in another directory is none.
+    """
     names = {os.path.basename(name) for name in source.names}
-    return any(os.path.basename(name) in names for name in originals(seen.path))
+    before = {os.path.basename(name) for name in originals(seen.path) - {seen.path}}
+    return not before.isdisjoint(names) and not is_rotation_of_another(seen, source, known)
+
+
+def is_rotation_of_another(seen: Seen, source: Source, known: Container[str]) -> bool:
+    """Whether a file has the name of a rotation of another file, next to it, that is `known`."""
+    before = originals(seen.path) - {seen.path}
+    return before.isdisjoint(source.names) and any(name in known for name in before)
 
 
 def originals(path: str) -> set[str]:

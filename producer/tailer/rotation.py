@@ -140,7 +140,7 @@ class Rotation:
         if name != seen.path:  # it is among them, by another path of the same file, too
             return Decision(tuple((each, name) for each in missed))
         older = [(each, name) for each in missed if each.key != seen.key]
-        return Decision((*older, (seen, name)), may_replace=not older)
+        return Decision((*older, (seen, name)), may_replace=not older and not self._table.is_spooled(seen.path))
 
     def vanished(self, present: Container[str]) -> list[Source]:
         """The generations that begin although no file has their name now: they came and were renamed."""

@@ -323,6 +323,12 @@ def name_excluded(*, path: str, reason: str) -> None:
     logger.info("name_excluded", file=path, reason=reason)
 
 
+def file_name_holds_secret(*, redacted_name: str) -> None:
+    """The name of a file holds what would be redacted in a line; names are shipped as they are."""
+    _SECRET_NAMES.inc()
+    logger.warning("file_name_holds_secret", file=redacted_name, hint="names are not redacted: rename the file")
+
+
 def fifo_not_read(*, path: str) -> None:
     """A glob found a FIFO: it is read only where it is named."""
     logger.warning("fifo_not_read", file=path, hint="name its path to read it")
@@ -368,6 +374,10 @@ _EDITED = Counter("fshipper_edited_places_total", "Redacted places, and lines co
 
 
 _REDACTED = Counter("fshipper_redacted_total", "Redacted places by rule; pattern-N is the user's pattern N", ["rule"])
+_SECRET_NAMES = Counter(
+    "fshipper_secret_file_names_total",
+    "Files with a secret in the name, which is shipped as it is; counted once after each start or reload",
+)
 
 
 _HELD_FILES = Gauge("fshipper_held_files", "Retained files: ended, and kept open until archived")

@@ -138,3 +138,84 @@ def test_a_restart_goes_on_with_the_spools_of_the_senders(tmp_path: Path) -> Non
     with running(again.reader), contextlib.closing(again.host.sources):
         again.send(2, b"<1>two")
         until(again.stepped(lambda: again.archived(2) == b"<1>one\n<1>cut by a ki\n<1>two\n"))
+
+
+SAME = b"".join(b"<13>%08d\n" % number for number in range(100))
+"""What each of several senders sends: more than is ever taken for chance."""
+
+
+def spooled(host: Host, sender: str) -> Path:
+    """A spool of a sender with the bytes of all others."""
+    log = host.directory / "spool" / sender / LOG
+    log.parent.mkdir(parents=True)
+    log.write_bytes(SAME)
+    return log
+
+
+def following_spools(directory: Path, *patterns: str) -> Host:
+    senders = ("2", "3", "4")
+    names = {str(directory / "spool" / sender / LOG): f"/udp.from/{sender}" for sender in senders}
+    return Host(directory, "spool/*/log", *patterns, spools=names, state=directory)
+
+
+@pytest.mark.parametrize("is_rotated", [False, True])
+@pytest.mark.parametrize("is_read", [False, True])
+def test_spools_of_the_same_bytes_are_all_shipped_whenever_each_is_found(
+    is_read: bool, is_rotated: bool, tmp_path: Path
+) -> None:
+    host = following_spools(tmp_path)
+    first = [spooled(host, "2"), spooled(host, "3")]
+    host.sources.scan()
+    if is_read:
+        host.ship()
+    found: list[Path] = []
+
+    def go_on() -> None:
+        found.append(spooled(host, "4"))
+        for log in first if is_rotated else []:
+            log.rename(log.with_name(f"log-{1:020d}"))
+
+    host.restart(while_down=go_on)
+    for _ in range(3):
+        host.ship()
+        host.now += host.following.rotate_wait + 0.1
+    assert [host.archive.text(log) for log in (*first, *found)] == [SAME] * 3
+    assert list(host.checkpoints.load_copies()) == []
+
+
+def test_a_rotated_spool_that_no_scan_saw_is_shipped_although_another_has_its_bytes(tmp_path: Path) -> None:
+    host = following_spools(tmp_path)
+    first = spooled(host, "2")
+    host.ship()
+    log = spooled(host, "4")
+    log.rename(log.with_name(f"log-{1:020d}"))
+    log.write_bytes(b"<13>after\n")
+    for _ in range(3):
+        host.ship()
+        host.now += host.following.rotate_wait + 0.1
+    assert host.archive.text(first) == SAME
+    assert host.archive.text(log) == SAME + b"<13>after\n"
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_watched_file_with_the_bytes_of_a_spool_is_shipped_at_once(is_there: bool, tmp_path: Path) -> None:
+    host = following_spools(tmp_path, "*.log")
+    log = spooled(host, "2")
+    path = tmp_path / "app.log"
+    if not is_there:
+        path.write_bytes(SAME)
+        os.utime(path, (host.wall - 100, host.wall - 100))
+        path.rename(path.with_suffix(".kept"))
+    host.ship()
+    if is_there:
+        path.write_bytes(SAME)
+    else:  # its last block is acknowledged, and the spool is gone: only sums are left of it
+        log.unlink()
+        for _ in range(2):
+            host.now += host.following.rotate_wait + 0.1
+            host.ship()
+        [source] = host.sources.acks.known.values()
+        host.sources.ended_files.release(source)
+        path.with_suffix(".kept").rename(path)
+    host.ship()
+    assert host.archive.text(path) == SAME

@@ -112,6 +112,11 @@ def hold(family: str, pattern: str, tally: Tally) -> Callable[[], None]:
     return holds
 
 
+def test_a_younger_file_with_the_inode_number_of_an_empty_closed_one_is_shipped_once() -> None:
+    program = [("rotate", 1), ("write", 1), ("kill", 1), ("write", 5), ("rotate_gz", 1), ("compress", 1)]
+    run([*program, ("write", 6), ("rotate", 1)], "app.log", open_files=1)
+
+
 @pytest.mark.parametrize(
     ("family", "pattern"),
     [*itertools.product(FAMILIES, PATTERNS), ("copied to any name and truncated", ALL)],

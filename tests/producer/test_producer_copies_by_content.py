@@ -82,6 +82,85 @@ def test_two_programs_that_write_the_same_are_both_shipped(text: bytes, tmp_path
     assert host.archive.text(other) == text + b"more\n"
 
 
+@pytest.mark.parametrize("how", ["stays", "truncated", "renamed", "deleted"])
+@pytest.mark.parametrize("text", [b"started\n", TEXT])
+def test_files_of_the_same_name_and_bytes_in_two_directories_are_both_shipped(
+    text: bytes, how: str, tmp_path: Path
+) -> None:
+    one, other = tmp_path / "web1" / "messages", tmp_path / "web2" / "messages"
+    for path in (one, other):
+        path.parent.mkdir()
+    one.write_bytes(text)
+    host = Host(tmp_path, "*/messages")
+    host.ship()
+    if how == "truncated":
+        os.truncate(one, 0)
+    elif how == "renamed":
+        one.rename(one.with_name("messages.1"))
+    elif how == "deleted":
+        one.unlink()
+    wait(host)
+    host.wall += 60
+    other.write_bytes(text)
+    os.utime(other, (host.wall, host.wall))
+    wait(host)
+    assert host.archive.text(one) == host.archive.text(other) == text
+
+
+@pytest.mark.parametrize("way", ["copytruncate", "rename", "create"])
+@pytest.mark.parametrize("text", [b"started\n", TEXT])
+@pytest.mark.parametrize("stopped", [False, True])
+def test_of_two_files_with_the_same_bytes_the_rotation_of_one_takes_nothing_of_the_other(
+    stopped: bool, text: bytes, way: str, tmp_path: Path
+) -> None:
+    one, other = tmp_path / "web1" / "messages", tmp_path / "web2" / "messages"
+    for path in (one, other):
+        path.parent.mkdir()
+        path.write_bytes(text)
+    host = Host(tmp_path, "*/messages*")
+    host.sources.scan()
+    host.save()
+
+    def rotate() -> None:
+        if way == "copytruncate":
+            copy(other, "messages.1")
+            os.truncate(other, 0)
+        else:
+            other.rename(other.with_name("messages.1"))
+        if way != "rename":
+            append(other, b"after\n")
+        append(one, b"more\n")
+
+    if stopped:
+        host.restart(while_down=rotate)
+    else:
+        rotate()
+    wait(host)
+    assert host.archive.text(one) == text + b"more\n"
+    assert host.archive.text(other) == text + (b"" if way == "rename" else b"after\n")
+    assert host.archive.gaps == {}
+
+
+def test_a_rotation_that_no_scan_saw_belongs_to_the_file_of_its_own_directory(tmp_path: Path) -> None:
+    one, other = tmp_path / "web1" / "messages", tmp_path / "web2" / "messages"
+    for path in (one, other):
+        path.parent.mkdir()
+        path.write_bytes(path.parent.name.encode() + b" began\n")
+    host = Host(tmp_path, "*/messages*")
+    host.ship()
+
+    one.rename(one.with_name("messages.1"))
+    one.write_bytes(TEXT)
+    host.ship()
+    other.rename(other.with_name("messages.2"))
+    other.write_bytes(TEXT)
+    other.rename(other.with_name("messages.1"))
+    other.write_bytes(b"after\n")
+    wait(host)
+    assert host.archive.text(one) == b"web1 began\n" + TEXT
+    assert host.archive.text(other) == b"web2 began\n" + TEXT + b"after\n"
+
+
 def test_a_program_that_starts_after_the_truncation_with_the_same_lines_is_shipped(tmp_path: Path) -> None:
     one, other = tmp_path / "one.log", tmp_path / "other.log"
     one.write_bytes(b"started\n")

@@ -67,6 +67,8 @@ class Writer:
         self.copies: list[Path] = []
         self.moved: set[Path] = set()
         self.copied = False
+        self.empty_gone: set[int] = set()  # inodes of empty files that were removed
+        self.reused_empty = False
 
     def create(self) -> None:
         if not self.path.exists():
@@ -75,6 +77,7 @@ class Writer:
             if inode in self.descriptors:
                 os.close(self.descriptors[inode])
             self.descriptors[inode] = descriptor
+            self.reused_empty = self.reused_empty or inode in self.empty_gone
             self.files[inode] = self._generation()
             self._stamp(inode)
 
@@ -281,7 +284,8 @@ class Writer:
         self._let_go(inode)
 
     def _let_go(self, inode: int) -> None:
-        del self.files[inode]
+        if not self.files.pop(inode).size:
+            self.empty_gone.add(inode)
         self.late_allowed.discard(inode)
         os.close(self.descriptors.pop(inode))
 
