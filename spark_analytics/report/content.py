@@ -7,9 +7,8 @@ from spark_analytics.metrics.sign_ins import ACCEPTED, FAILED_KEY
 from spark_analytics.metrics.statistics import gini, grouped, median, ratio, skew
 from spark_analytics.report import inputs as ev
 from spark_analytics.report import model
+from spark_analytics.report.zone_times import HOURS, Clock
 from spark_analytics.tables.schemas import LEVELS
-
-HOURS = 24
 
 
 def volume(evidence: ev.Evidence, totals: model.Totals) -> model.Volume:
@@ -34,6 +33,7 @@ def volume(evidence: ev.Evidence, totals: model.Totals) -> model.Volume:
         partition_skew=round(skew(sizes), 3) if sizes else 1.0,
         partition_gini=round(gini(sizes), 3),
         host_hours=tuple(_host_hours(evidence, on_day=on_day)),
+        hours_at=Clock(evidence.date, evidence.run.timezone).hours(),
     )
 
 

@@ -302,6 +302,7 @@ class Run:
     program_version: str
     manifests: tuple[str, ...] = ()
     input_fingerprint: str = ""
+    timezone: str = "UTC"  #: of the times in sentences and on pages (IANA); those of other fields are UTC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
