@@ -32,7 +32,7 @@ SHOP = re.compile(r"^(\S+T(..:..:..)\S*Z) (\S+) +\[[^]]*\] (.*)$")
 SYSLOG = re.compile(r"^... .. (..:..:..) (\S+) ([^ :\[]+)(?:\[\d+\])?: +(.*)$")
 SSHD = re.compile(r"^(Failed|Accepted) (\w+) for (?:invalid user )?(\S+) from (\S+) port")
 MASKED = re.compile(
-    r"(?:\b(?=[A-F]*\d)[0-9A-F]{6}(?=: to=))|\bu?\d[\d.]*|/products/\S+|(?<=invalid user )\S+|(?<=standby )\S+|/srv/shop|'[\w-]+'|sent$|<[^<>]*>"
+    r"(?:\b[0-9A-F]{6}(?=: to=))|\bu?\d[\d.]*|/products/\S+|(?<=invalid user )\S+|(?<=standby )\S+|/srv/shop|'[\w-]+'|sent$|<[^<>]*>"
 )
 EVENTS = (
     ("io_error", r"I/O error, dev (\S+),"),

@@ -94,7 +94,7 @@ def patterns(evidence: ev.Evidence, top: int) -> model.Patterns:
     rows, sums = evidence.patterns, evidence.pattern_sums
     new = [row for row in rows if row.is_new]
     back = [row for row in rows if row.last_seen]
-    surging = [row for row in rows if not row.is_new and (row.surge or 0) >= 1]
+    surging = [row for row in rows if not row.is_new and not row.last_seen and (row.surge or 0) >= 1]
     return model.Patterns(
         distinct=sums.patterns,
         new=tuple(sorted(new, key=_by_badness)[:top]),

@@ -341,7 +341,7 @@ def _patterns(given: DayTables, back: Mapping[str, str]) -> Iterable[ev.PatternC
     kinds = (
         sorted(rows, key=lambda row: (-row["lines"], row["pattern_id"])),
         sorted(new, key=lambda row: (row["level"] not in BAD_LEVELS, -row["lines"], row["pattern_id"])),
-        sorted(filter(_is_surging, rows), key=lambda row: (-row["surge"], row["pattern_id"])),
+        sorted(_surging(rows, back), key=lambda row: (-row["surge"], row["pattern_id"])),
         sorted((row for row in rows if row["pattern_id"] in back), key=lambda row: -row["lines"]),
     )
     told = {(row["pattern_id"], row["level"]): row for kind in kinds for row in kind[:MAX_PATTERNS]}
@@ -359,14 +359,15 @@ def _patterns(given: DayTables, back: Mapping[str, str]) -> Iterable[ev.PatternC
         )
 
 
-def _is_surging(row: Row) -> bool:
-    return not row["is_new"] and (row["surge"] or 0) >= 1
+def _surging(rows: Iterable[Row], back: Mapping[str, str]) -> list[Row]:
+    """Patterns far above their usual lines, without those that are back."""
+    return [row for row in rows if not row["is_new"] and (row["surge"] or 0) >= 1 and row["pattern_id"] not in back]
 
 
 def _pattern_sums(given: DayTables, back: Mapping[str, str], gone: int) -> ev.PatternSums:
     rows = given.rows.get("pattern_daily", ())
     new = [row for row in rows if row["is_new"] and row["pattern_id"] not in back]
-    surging = list(filter(_is_surging, rows))
+    surging = _surging(rows, back)
     return ev.PatternSums(
         patterns=len({row["pattern_id"] for row in rows}),
         new=len(new),
