@@ -277,6 +277,7 @@ class Month:
                 ],
                 "partitions": [self._partition(day, number, size, len(numbers)) for number in numbers],
                 "partition_skew": max(self._partition(day, n, size, len(numbers))["skew"] for n in numbers),
+                "untimed_count": 0, "untimed_lines": 0,
                 "host_hours": [
                     {"lines": len(day.of(host)), "hours": by_hour(day.of(host))}
                     for host in sorted(hosts, key=lambda host: (-len(day.of(host)), host))

@@ -11,7 +11,7 @@ from spark_analytics.report.zone_times import HOURS, Clock
 from spark_analytics.tables.schemas import LEVELS
 
 
-def volume(evidence: ev.Evidence, totals: model.Totals) -> model.Volume:
+def volume(evidence: ev.Evidence, totals: model.Totals, top: int) -> model.Volume:
     """The day's volumes. If most lines are of other days (old files), the hours are hours of any day."""
     on_day = totals.other_day_lines * 2 <= totals.lines
     by_level = {level: [0] * HOURS for level in LEVELS}
@@ -33,6 +33,9 @@ def volume(evidence: ev.Evidence, totals: model.Totals) -> model.Volume:
         partition_skew=round(skew(sizes), 3) if sizes else 1.0,
         partition_gini=round(gini(sizes), 3),
         host_hours=tuple(_host_hours(evidence, on_day=on_day)),
+        untimed=evidence.untimed[:top],
+        untimed_count=len(evidence.untimed),
+        untimed_lines=sum(one.lines for one in evidence.untimed),
         hours_at=Clock(evidence.date, evidence.run.timezone).hours(),
     )
 

@@ -88,6 +88,7 @@ def evidence(given: DayTables, day: Day, run: ev.Run, wanted_days: int = 7) -> e
         web_tops=tuple(_web_tops(given)),
         web_sums=given.web_sums,
         redacted=tuple(_redacted(given.rows.get("redacted_daily", ()))),
+        untimed=tuple(_untimed(given)),
     )
 
 
@@ -218,6 +219,16 @@ def _files(given: DayTables, before: Mapping[LogFile, list[float]]) -> Iterable[
             median_rate=row["median7_err_rate"],
             rates_before=tuple(before.get((row["host"], row["file"]), ())),
         )
+
+
+def _untimed(given: DayTables) -> list[ev.UntimedFile]:
+    """Log files without one time that can be read."""
+    found = [
+        ev.UntimedFile(partition=row["partition"], host=row["host"], file=row["file"], lines=row["no_ts_lines"])
+        for row in given.rows.get("file_daily", ())
+        if row["no_ts_lines"] and row["first_ts"] is None
+    ]
+    return sorted(found, key=lambda one: (-one.lines, one.host, one.file))
 
 
 def _hours(given: DayTables, day: dt.date) -> Iterable[ev.HourCount]:

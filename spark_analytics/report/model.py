@@ -381,6 +381,9 @@ class Volume:
     partition_skew: float  #: of bytes: the largest share against the mean
     partition_gini: float
     host_hours: tuple[HostHours, ...]
+    untimed: tuple[ev.UntimedFile, ...] = ()  #: log files whose times are in no known format, most lines first
+    untimed_count: int = 0
+    untimed_lines: int = 0  #: in these log files
     hours_at: tuple[str, ...] = ()  #: when each of the 24 hours begins in the zone of the run: `01:00`, `05:30`
 
 

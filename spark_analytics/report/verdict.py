@@ -25,7 +25,8 @@ SKEWED = 2.0
 """Skew of a partition from which on there is a finding."""
 
 SECTIONS = {
-    "silent": "hosts", "new_host": "hosts", "unusual_volume": "hosts", "skew": "volume", "error_rate": "errors",
+    "silent": "hosts", "new_host": "hosts", "unusual_volume": "hosts", "skew": "volume", "untimed": "volume",
+    "error_rate": "errors",
     "new_pattern": "patterns", "surging_pattern": "patterns", "back_pattern": "patterns", "gone_pattern": "patterns",
     "event": "events", "sign_in": "sign-ins", "auth": "sign-ins", "web_errors": "web", "empty": "volume",
     "failed_passwords": "sign-ins", "break_in": "sign-ins", "fatal": "errors",
@@ -334,6 +335,14 @@ def _of_hosts(facts: Facts) -> Iterator[Finding]:
         examples = [(f"{clean(one.host, 80)} ({times(one.factor)})", one.host) for one in hosts.unusual[:NAMED]]
         about = tuple(one.host for one in hosts.unusual)
         yield _naming("unusual_volume", State.COMPLETE, text, number, examples, hosts=about)
+    if number := volume.untimed_count:
+        text = f"no time that can be read in {count(number, 'log file')} with {count(volume.untimed_lines, 'line')}"
+        examples = [
+            (f"{clean(one.host, 80)} {clean(one.file, 80)} ({one.lines:,})", f"{one.host} {one.file}")
+            for one in volume.untimed[:NAMED]
+        ]
+        about = tuple(dict.fromkeys(one.host for one in volume.untimed))
+        yield _naming("untimed", State.COMPLETE, text, number, examples, hosts=about, lines=volume.untimed_lines)
     if volume.partition_skew >= SKEWED:
         largest = max(volume.partitions, key=lambda day: day.bytes)
         text = f"partition {largest.partition} has {times(largest.skew)} its even share of the bytes"
