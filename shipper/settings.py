@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
-from shipper import zones
+from shipper import zone_names
 from shipper.codec import MAX_LABELS_BYTES, encode_labels
 from shipper.errors import ConfigError
 from shipper.model import MAX_BLOCK_BYTES, Encoding
@@ -101,7 +101,7 @@ def _labels(value: object) -> object:
 
 
 def _known_zone(name: str) -> str:
-    if name and zones.load(name) is None:
+    if name and zone_names.load(name) is None:
         raise ValueError(f"{name!r} is no zone that this machine knows; write for example Europe/Berlin")
     return name
 

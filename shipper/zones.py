@@ -1,8 +1,6 @@
 """Time zones by their IANA names, as hosts send them and as people choose them."""
 
 import contextlib
-import datetime as dt
-import functools
 import os
 import re
 import zoneinfo
@@ -10,20 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from shipper.codec import zone_name
-
-
-@functools.lru_cache(maxsize=256)
-def load(name: str) -> dt.tzinfo | None:
-    """The zone of a name; empty: UTC. None: this machine knows no such zone."""
-    if not name or name == "UTC":
-        return dt.UTC
-    if not zone_name(name):
-        return None
-    try:
-        return zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        return None
-
+from shipper.zone_names import load
 
 UTC_NAMES = frozenset(
     {"UTC", "Etc/UTC", "Etc/UCT", "Etc/Universal", "Etc/Zulu", "GMT", "Etc/GMT", "UCT", "Universal", "Zulu"}

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from shipper import layout, units
+from shipper import layout, units, zone_names
 from shipper.errors import EXIT_OTHER, ConfigError, Permanent, Unavailable, UsageError
 from spark_analytics.archive import inventory
 from spark_analytics.archive.archives import Archives
@@ -88,6 +88,13 @@ def report(
             show_default=False,
         ),
     ] = "",
+    timezone: Annotated[
+        str,
+        typer.Option(
+            envvar="SHIPPER_REPORT_TIMEZONE",
+            help="Zone of the times on pages and in findings: such as Europe/Berlin. Days stay those of UTC.",
+        ),
+    ] = "UTC",
     wait: Annotated[
         str, typer.Option(metavar="DURATION", help="Wait so long (30m) for collectors that have not closed the day.")
     ] = "0s",
@@ -112,6 +119,7 @@ def report(
         return
     if browse and not browse.startswith(("http://", "https://")):
         raise UsageError(f"--browse {browse!r} is no web address", hint="give one that begins with http:// or https://")
+    zone_names.chosen(timezone)
     try:
         seconds = units.parse_seconds(wait)
     except ValueError as error:
@@ -129,7 +137,14 @@ def report(
             inventory.until_days_closed(source.read_day, dates, seconds, lambda text: typer.echo(text, err=True))
         gc.set_threshold(GARBAGE_THRESHOLD)
         request = Request(
-            archive=source, out=target, top=top, master=master, baseline_days=baseline_days, browse=browse, force=force
+            archive=source,
+            out=target,
+            top=top,
+            master=master,
+            baseline_days=baseline_days,
+            browse=browse,
+            timezone=timezone,
+            force=force,
         )
         made = _shown(_run(request, dates), several=bool(since or until), as_json=as_json)
     if fail_on_gaps and any(one.state in {"damaged", "gaps", "doubled"} for one in made):

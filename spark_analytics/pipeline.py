@@ -55,6 +55,7 @@ class Request:
     master: str | None  #: of Spark; None: all cores of this machine, or the master of spark-submit
     baseline_days: int = 7  #: days before that the day is compared with
     browse: str = ""  #: address of `fshipper browse`, for links to lines; empty: no links
+    timezone: str = "UTC"  #: of the times in sentences and on pages
     force: bool = False  #: report a day again although its input did not change
 
     @property
@@ -86,7 +87,7 @@ def run(request: Request, dates: Sequence[str]) -> Iterator[DayResult]:
         for date in dates:
             began = time.monotonic()
             day = first if date == first.date else archives.with_duplicates(archives.read_day(date))
-            if not request.force and (state := existing_state(request.out, tables, day)):
+            if not request.force and (state := existing_state(request, tables, day)):
                 yield DayResult(date, state, None)
                 continue
             if spark is None:
@@ -126,13 +127,14 @@ def _query_bytes(tables: Tables, days: Sequence[Day]) -> int | None:
     return TEXT_BYTES_PER_PARQUET_BYTE * parquet_bytes + _text_bytes(days)
 
 
-def existing_state(out: Location, tables: Tables, day: Day) -> str | None:
-    """The state of a day whose tables and report exist and have the same input; else None."""
+def existing_state(request: Request, tables: Tables, day: Day) -> str | None:
+    """The state of a day whose tables and report exist and have the same input and zone; else None."""
     made = tables.run_of(day.date) or {}
     try:
-        shown = json.loads((out / day.date / "report.json").read_bytes())
+        shown = json.loads((request.out / day.date / "report.json").read_bytes())
         same = made["input_fingerprint"] == shown["run"]["input_fingerprint"] == day.fingerprint
-        return str(made["status"]) if same else None
+        is_shown = shown["run"].get("timezone", "UTC") == request.timezone
+        return str(made["status"]) if same and is_shown else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -244,4 +246,5 @@ def _run_info(spark: "SparkSession", request: Request, day: Day, began: float) -
         manifests=day.manifests.names,
         program_version=version,
         input_fingerprint=day.fingerprint,
+        timezone=request.timezone,
     )

@@ -12,10 +12,12 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from datetime import datetime
 from html.parser import HTMLParser
 from pathlib import Path
 from statistics import median
 from typing import Any
+from zoneinfo import ZoneInfo
 
 BASELINE = 7
 LEVELS = ("fatal", "error", "warn", "notice", "info", "debug", "trace", "none")
@@ -30,7 +32,7 @@ SHOP = re.compile(r"^(\S+T(..:..:..)\S*Z) (\S+) +\[[^]]*\] (.*)$")
 SYSLOG = re.compile(r"^... .. (..:..:..) (\S+) ([^ :\[]+)(?:\[\d+\])?: +(.*)$")
 SSHD = re.compile(r"^(Failed|Accepted) (\w+) for (?:invalid user )?(\S+) from (\S+) port")
 MASKED = re.compile(
-    r"(?:\b(?=[A-F]*\d)[0-9A-F]{6}(?=: to=))|\bu?\d[\d.]*|/products/\S+|(?<=invalid user )\S+|(?<=standby )\S+|/srv/shop|'[\w-]+'|sent$|<[^<>]*>"
+    r"(?:\b[0-9A-F]{6}(?=: to=))|\bu?\d[\d.]*|/products/\S+|(?<=invalid user )\S+|(?<=standby )\S+|/srv/shop|'[\w-]+'|sent$|<[^<>]*>"
 )
 EVENTS = (
     ("io_error", r"I/O error, dev (\S+),"),
@@ -275,6 +277,7 @@ class Month:
                 ],
                 "partitions": [self._partition(day, number, size, len(numbers)) for number in numbers],
                 "partition_skew": max(self._partition(day, n, size, len(numbers))["skew"] for n in numbers),
+                "untimed_count": 0, "untimed_lines": 0,
                 "host_hours": [
                     {"lines": len(day.of(host)), "hours": by_hour(day.of(host))}
                     for host in sorted(hosts, key=lambda host: (-len(day.of(host)), host))
@@ -552,9 +555,11 @@ def known_numbers(*values: Any) -> set[str]:
     return {form for value in values for _, number in leaves(value) for form in forms(number)}
 
 
-def clocks_of(day: Day) -> set[str]:
-    """The minutes that have a line, and the hours of tooltips."""
-    return {line.clock[:5] for line in day.lines} | {f"{hour:02}:00" for hour in range(24)}
+def clocks_of(day: Day, zone: str = "UTC") -> set[str]:
+    """The minutes that have a line, and the hours of tooltips, as a clock in `zone` shows them."""
+    minutes = {line.clock[:5] for line in day.lines} | {f"{hour:02}:00" for hour in range(24)}
+    moments = [datetime.fromisoformat(f"{day.date}T{minute}:00+00:00") for minute in minutes]
+    return {f"{moment.astimezone(ZoneInfo(zone)):%H:%M}" for moment in moments}
 
 
 SECTIONS = {
@@ -584,7 +589,7 @@ def page_differences(
             [[min(kind["before"]), max(kind["before"])] for kind in added["auth"]["kinds"] if kind["before"]]
         ),
     }
-    wrong = []
+    wrong, clocks = [], clocks_of(day, shown["run"]["timezone"])
     classes = [one.classes() for one in (day, *days_before)]
     extra["Worth checking?"] = known_numbers(
         median(one["5xx"] / sum(one.values()) for one in classes[1:]) if classes[1:] else 0
@@ -608,5 +613,5 @@ def page_differences(
             if section == "web"
             else set()
         )
-        wrong += [f"{section}: {number}" for number in unknown(" | ".join(words), known, clocks_of(day))]
+        wrong += [f"{section}: {number}" for number in unknown(" | ".join(words), known, clocks)]
     return wrong

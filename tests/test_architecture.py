@@ -34,6 +34,7 @@ PURE = frozenset(
         "line_levels",
         "line_times",
         "line_zones",
+        "zone_names",
     )
 )
 NOT_PURE = frozenset(

@@ -11,7 +11,7 @@ from typing import Any
 
 from consumer.archive.event_times import TimeOf, TimeOrigin
 from consumer.read.query import Piece
-from shipper import zones
+from shipper import zone_names
 from shipper.layout import NANOSECONDS
 
 COLOURS = (31, 32, 33, 34, 35, 36, 91, 92, 93, 94, 95, 96)
@@ -83,7 +83,7 @@ class Printer:
         return b"%s%s\x1b[%dm%s%s %s%s:%s " % (_DIM, when, colour(piece.host), host, _PLAIN, _DIM, file, _PLAIN)
 
     def _time(self, piece: Piece) -> str:
-        zone = self._zone or zones.load(piece.zone) or dt.UTC
+        zone = self._zone or zone_names.load(piece.zone) or dt.UTC
         if piece.time_from is TimeOrigin.ESTIMATED and piece.stored_ns:
             return shown_about(zone, *piece.stored_ns, piece.time_ns)
         if piece.stored_ns is None and zone is dt.UTC:

@@ -21,7 +21,7 @@ from consumer.read.query import USUAL
 from consumer.read.records import Records
 from consumer.read.search_query import Query
 from consumer.read.search_unit import Unit
-from shipper import zones
+from shipper import zone_names
 from shipper.layout import NANOSECONDS
 
 _NEWLINE = ord("\n")
@@ -169,7 +169,7 @@ class FileSearch:
         """Which hits are the first is known at the end of the file."""
         self._event: EventTimes | None = None
         self._first_times: list[int] = []  # of the first hits by event, negative: a heap, the latest of them on top
-        self._zone = zones.load(request.zone) or dt.UTC
+        self._zone = zone_names.load(request.zone) or dt.UTC
         self._records: Records | None = None
         self._wanted = (0, part.raw)  # the text that may have been stored in the time that is wanted
         self._ready: list[Hit] = []

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from consumer.archive.event_times import TimeOrigin
 from consumer.archive.selection import Allowance, Globs, Wanted, globs_of_hosts
 from consumer.read.prefilter import Literals, candidates
-from shipper import zones
+from shipper import zone_names, zones
 from shipper.errors import UsageError
 from shipper.layout import NANOSECONDS
 from shipper.linear_regex import required_literals
@@ -178,10 +178,7 @@ def zone_of(name: str) -> dt.tzinfo | None:
     """The zone in which times are shown; None: that of each host. Raises UsageError."""
     if name == "host":
         return None
-    found = zones.load(zones.of_system() if name == "local" else name)
-    if found is None:
-        raise UsageError(f"--timezone {name!r} is no zone", hint="write Europe/Berlin, UTC, local or host")
-    return found
+    return zone_names.chosen((zones.of_system() or "UTC") if name == "local" else name, "local", "host")
 
 
 def allowance_of(late: str) -> Allowance:

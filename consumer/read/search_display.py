@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from consumer.archive.event_times import TimeOf, TimeOrigin
 from consumer.read.display import MARKS, Screen, colour, printable, shown_about, shown_in
 from consumer.read.file_search import ContextLine
-from shipper import zones
+from shipper import zone_names
 
 BARS = " ▏▎▍▌▋▊▉█"
 """Eighths of a character."""
@@ -142,7 +142,7 @@ class ShownTimes:
 
     def of(self, hit: ShownHit) -> str:
         """The time of a hit, with a mark that shows where it is from."""
-        zone = self.zone or zones.load(hit.zone) or dt.UTC
+        zone = self.zone or zone_names.load(hit.zone) or dt.UTC
         if hit.time_from is TimeOrigin.ESTIMATED:
             return shown_about(zone, *hit.stored_ns, hit.time_ns)
         mark = MARKS[hit.time_from] if self.by is TimeOf.EVENT else ""

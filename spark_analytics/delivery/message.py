@@ -28,6 +28,7 @@ class Message:
     more: int  #: findings that are not in the message
     totals: tuple[tuple[str, str], ...]
     numbers: dict[str, int]
+    timezone: str  #: of the times in the sentences
     link: str
     page: bytes | None  #: report.html, only for a target with `lines`
     needs_attention: bool
@@ -62,8 +63,10 @@ def made(facts: Facts, *, base: str | None, page: bytes | None) -> Message:
             ("Text", size(whole.bytes)),
             ("Hosts", f"{whole.hosts:,}"),
             ("Errors", f"{whole.errors:,}"),
+            ("Times", facts.clock.sentence.removeprefix("times are ")),
         ),
         numbers={"lines": whole.lines, "bytes": whole.bytes, "hosts": whole.hosts, "errors": whole.errors},
+        timezone=facts.run.timezone,
         link=f"{base.rstrip('/')}/{facts.date}/report.html" if base else "",
         page=page,
         about=tuple((f.kind, f.state.value, *f.names) for f in found if f.state is not State.COMPLETE),
@@ -115,6 +118,7 @@ def as_json(message: Message, identifier: str) -> dict[str, Any]:
         "headline": message.headline,
         "findings": [{"kind": kind, "state": state, "text": text} for kind, state, text in message.findings],
         "totals": message.numbers,
+        "timezone": message.timezone,
         "page": message.link or None,
     }
 

@@ -321,6 +321,8 @@ _UNIT = r"(?:(?:[kKMGTP]i?)?[bB]|[mun]?s|secs?|msecs?|[kKMG]?Hz|%)"
 _IN_PATH = r"[^\s\"'<>(){}\[\],;|=?]"
 _IN_WORD = r"[\w.@$*#%~/\\?!&+^`-]"
 
+_QUEUE_ID = r"(?:[A-F]{5,}|[B-DF-HJ-NP-TV-Zb-df-hj-np-tv-z]{10,})"
+
 _SHAPES = (
     # Dates in words, with or without the time, the zone and the year that belong to them.
     (rf"\b{_WEEKDAY},? +{_MONTH} +0(?: 0(?::0)*(?:\.0)?)?(?: [A-Z]{{3,4}})?(?: 0)?(?![\w.])", WILD),
@@ -335,6 +337,8 @@ _SHAPES = (
     (r"(?<![\w.@/$-])[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]+)+:0(?![\w.])", WILD),
     # Numbers in a word: hexadecimal digits without one, then every word with one.
     (r"(?<![\w.])(?:[a-f]{8,}|[A-F]{8,}|f{4,})(?![\w.])", "0"),
+    # Queue ids of Postfix without a digit, short (hexadecimal) and long ones (without vowels).
+    (rf"(?:^|(?<=warning: )|(?<=queued as )){_QUEUE_ID}(?=: |\)|$)", "0"),
     (rf"<?(?<![\w.+-])[+-]?0(?:\.0)? ?{_UNIT}(?![\w/-]|\.\w)", WILD),
     (rf"(?<!{_IN_WORD})(?:(?!0){_IN_WORD})*0{_IN_WORD}*", WILD),
     # Values after an equals sign, booleans, lines of asterisks.

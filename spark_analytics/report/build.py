@@ -29,7 +29,7 @@ def facts(evidence: Evidence, top: int = 20) -> Facts:
         patterns=content.patterns(evidence, top),
         auth=content.auth(evidence, top, enough=past.enough),
         web=content.web(evidence, top, enough=past.enough),
-        volume=content.volume(evidence, whole),
+        volume=content.volume(evidence, whole, top),
         run=evidence.run,
         redacted=redacted(evidence.redacted, top),
     )

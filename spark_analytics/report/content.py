@@ -7,12 +7,11 @@ from spark_analytics.metrics.sign_ins import ACCEPTED, FAILED_KEY
 from spark_analytics.metrics.statistics import gini, grouped, median, ratio, skew
 from spark_analytics.report import inputs as ev
 from spark_analytics.report import model
+from spark_analytics.report.zone_times import HOURS, Clock
 from spark_analytics.tables.schemas import LEVELS
 
-HOURS = 24
 
-
-def volume(evidence: ev.Evidence, totals: model.Totals) -> model.Volume:
+def volume(evidence: ev.Evidence, totals: model.Totals, top: int) -> model.Volume:
     """The day's volumes. If most lines are of other days (old files), the hours are hours of any day."""
     on_day = totals.other_day_lines * 2 <= totals.lines
     by_level = {level: [0] * HOURS for level in LEVELS}
@@ -34,6 +33,10 @@ def volume(evidence: ev.Evidence, totals: model.Totals) -> model.Volume:
         partition_skew=round(skew(sizes), 3) if sizes else 1.0,
         partition_gini=round(gini(sizes), 3),
         host_hours=tuple(_host_hours(evidence, on_day=on_day)),
+        untimed=evidence.untimed[:top],
+        untimed_count=len(evidence.untimed),
+        untimed_lines=sum(one.lines for one in evidence.untimed),
+        hours_at=Clock(evidence.date, evidence.run.timezone).hours(),
     )
 
 
@@ -94,7 +97,7 @@ def patterns(evidence: ev.Evidence, top: int) -> model.Patterns:
     rows, sums = evidence.patterns, evidence.pattern_sums
     new = [row for row in rows if row.is_new]
     back = [row for row in rows if row.last_seen]
-    surging = [row for row in rows if not row.is_new and (row.surge or 0) >= 1]
+    surging = [row for row in rows if not row.is_new and not row.last_seen and (row.surge or 0) >= 1]
     return model.Patterns(
         distinct=sums.patterns,
         new=tuple(sorted(new, key=_by_badness)[:top]),

@@ -12,7 +12,7 @@ from spark_analytics.metrics.statistics import gini, median, ratio, robust_z
 from spark_analytics.report.content import rate_of
 from spark_analytics.report.inputs import Evidence, HostAudit, HostSeries, PasswordSignIn, Trouble
 from spark_analytics.report.model import Facts, HostDay, Hosts, RateChange, SilentHost
-from spark_analytics.report.number_format import clean, clock, count, rounded, times
+from spark_analytics.report.number_format import clean, count, rounded, times
 
 QUIET_HOURS = 6.0
 """Hours without lines after which a steady host counts as silent, although it wrote today."""
@@ -145,7 +145,7 @@ def reasons(facts: Facts) -> Mapping[str, list[str]]:
     for audit in facts.completeness.incomplete:
         found[audit.host].append(f"archive: {audit.status.replace('_', ' ')}")
     for silent in facts.hosts.silent:
-        since = f"silent since {clock(silent.last_arrival)}" if silent.lines else "silent all day"
+        since = f"silent since {facts.clock(silent.last_arrival)}" if silent.lines else "silent all day"
         found[silent.host].append(f"{since}, usually {rounded(silent.median_lines)} lines")
     for sign_in in facts.auth.after_failures:
         text = f"password accepted for {clean(sign_in.user, 80)} after {count(sign_in.failed, 'failure')}"

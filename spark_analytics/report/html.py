@@ -26,6 +26,7 @@ from spark_analytics.report import number_format, svg_charts
 from spark_analytics.report.hosts import HostPage
 from spark_analytics.report.model import Facts, Severity, State
 from spark_analytics.report.number_format import MAX_TEXT, change, clean, visible
+from spark_analytics.report.zone_times import Clock, sentence_of
 from spark_analytics.tables.day_tables import ROW_EXAMPLES, RowKey
 
 MAX_BYTES = 300 * 1024
@@ -95,11 +96,17 @@ def _rendered(facts: Facts, rows: int, characters: int, lines: int, links: Links
         notes=[finding for finding in verdict.findings if finding.state is State.COMPLETE],
         changes=_changes(facts),
         host_map=svg_charts.host_map(facts.completeness.cells),
-        hours=svg_charts.stacked_hours({level.level: level.hours for level in volume.levels} or {"none": [0] * 24}),
+        hours=svg_charts.stacked_hours(
+            {level.level: level.hours for level in volume.levels} or {"none": [0] * 24}, facts.clock
+        ),
         partitions=shown,
-        partition_heat=_heat([(f"partition {day.partition}", day.lines, day.hours) for day in shown]),
-        host_heat=_heat([(row.host, row.lines, row.hours) for row in volume.host_hours[: min(rows, MAP_ROWS)]]),
-        web_hours=svg_charts.stacked_hours({row.status_class: row.hours for row in worst_first}, "requests"),
+        partition_heat=_heat([(f"partition {day.partition}", day.lines, day.hours) for day in shown], facts.clock),
+        host_heat=_heat(
+            [(row.host, row.lines, row.hours) for row in volume.host_hours[: min(rows, MAP_ROWS)]], facts.clock
+        ),
+        web_hours=svg_charts.stacked_hours(
+            {row.status_class: row.hours for row in worst_first}, facts.clock, "requests"
+        ),
         example_lines=_example_lines(facts, min(characters, LINE_CHARACTERS), lines),
     )
 
@@ -147,7 +154,7 @@ def _example_lines(facts: Facts, characters: int, most: int) -> Callable[..., li
 
 def host_page(host: HostPage, links: Links, facts: Facts) -> str:
     """The page of one host of the day `facts`."""
-    heat = _heat([(host.day.host, host.day.lines, host.hours)] if host.hours else [])
+    heat = _heat([(host.day.host, host.day.lines, host.hours)] if host.hours else [], facts.clock)
     lines = _example_lines(facts, LINE_CHARACTERS, ROW_EXAMPLES)
     return page("host.html", f=facts, p=host, links=links, heat_rows=heat, example_lines=lines)
 
@@ -159,10 +166,10 @@ class HeatMap(NamedTuple):
     legend: list[tuple[int, str]]
 
 
-def _heat(rows: Sequence[tuple[str, int, Sequence[int]]]) -> HeatMap:
+def _heat(rows: Sequence[tuple[str, int, Sequence[int]]], clock: Clock) -> HeatMap:
     most = max((max(hours) for _, _, hours in rows), default=0)
     named = ((clean(name, 60), lines, hours) for name, lines, hours in rows)
-    made = [(name, lines, svg_charts.heat_row(hours, most, name)) for name, lines, hours in named]
+    made = [(name, lines, svg_charts.heat_row(hours, most, name, clock)) for name, lines, hours in named]
     return HeatMap(made, svg_charts.shade_legend(most))
 
 
@@ -174,7 +181,8 @@ def index(days: Sequence[Mapping[str, Any]], weeks: Sequence[str] = ()) -> str:
     lines = {
         day["date"]: [other["lines"] for other in reversed(days[place : place + 8])] for place, day in enumerate(days)
     }
-    return page("days.html", days=days, bars=bars, marks=marks, recent=recent, lines=lines, weeks=weeks)
+    times = sentence_of(day["timezone"] for day in days)
+    return page("days.html", days=days, bars=bars, marks=marks, recent=recent, lines=lines, weeks=weeks, times=times)
 
 
 def bar_class(day: Mapping[str, Any]) -> str:
@@ -222,7 +230,6 @@ def _environment() -> jinja2.Environment:
         "percent": number_format.percent,
         "times": number_format.times,
         "rounded": number_format.rounded,
-        "clock": number_format.clock,
         "ms": number_format.milliseconds,
         "short": number_format.shortened,
         "words": lambda text: str(text).replace("_", " "),

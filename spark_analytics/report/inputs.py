@@ -121,6 +121,16 @@ class FileSeries:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UntimedFile:
+    """A log file with lines, none of which has a time in a known format."""
+
+    partition: int
+    host: str
+    file: str
+    lines: int  #: without a time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RateChance:
     """How many log files are above all their days before, and how many would be by chance."""
 
@@ -302,6 +312,7 @@ class Run:
     program_version: str
     manifests: tuple[str, ...] = ()
     input_fingerprint: str = ""
+    timezone: str = "UTC"  #: of the times in sentences and on pages (IANA); those of other fields are UTC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,3 +345,4 @@ class Evidence:
     web_tops: tuple[WebTop, ...] = ()
     web_sums: WebSums = field(default=WebSums())
     redacted: tuple[RedactedRule, ...] = ()  #: most places first
+    untimed: tuple[UntimedFile, ...] = ()  #: most lines first

@@ -68,6 +68,7 @@ def brief(fields: Mapping[str, Any]) -> dict[str, Any] | None:
         "new_bad_patterns": fields["patterns"]["new_bad_count"],
         "errors": totals["errors"],
         "lines": totals["lines"],
+        "timezone": fields["run"].get("timezone", "UTC"),
         "bytes": totals["bytes"],
     }
 

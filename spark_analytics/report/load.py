@@ -88,6 +88,7 @@ def evidence(given: DayTables, day: Day, run: ev.Run, wanted_days: int = 7) -> e
         web_tops=tuple(_web_tops(given)),
         web_sums=given.web_sums,
         redacted=tuple(_redacted(given.rows.get("redacted_daily", ()))),
+        untimed=tuple(_untimed(given)),
     )
 
 
@@ -220,6 +221,16 @@ def _files(given: DayTables, before: Mapping[LogFile, list[float]]) -> Iterable[
         )
 
 
+def _untimed(given: DayTables) -> list[ev.UntimedFile]:
+    """Log files without one time that can be read."""
+    found = [
+        ev.UntimedFile(partition=row["partition"], host=row["host"], file=row["file"], lines=row["no_ts_lines"])
+        for row in given.rows.get("file_daily", ())
+        if row["no_ts_lines"] and row["first_ts"] is None
+    ]
+    return sorted(found, key=lambda one: (-one.lines, one.host, one.file))
+
+
 def _hours(given: DayTables, day: dt.date) -> Iterable[ev.HourCount]:
     sums: Counter[tuple[int, int, bool, str]] = Counter()
     for cell in given.hours:
@@ -341,7 +352,7 @@ def _patterns(given: DayTables, back: Mapping[str, str]) -> Iterable[ev.PatternC
     kinds = (
         sorted(rows, key=lambda row: (-row["lines"], row["pattern_id"])),
         sorted(new, key=lambda row: (row["level"] not in BAD_LEVELS, -row["lines"], row["pattern_id"])),
-        sorted(filter(_is_surging, rows), key=lambda row: (-row["surge"], row["pattern_id"])),
+        sorted(_surging(rows, back), key=lambda row: (-row["surge"], row["pattern_id"])),
         sorted((row for row in rows if row["pattern_id"] in back), key=lambda row: -row["lines"]),
     )
     told = {(row["pattern_id"], row["level"]): row for kind in kinds for row in kind[:MAX_PATTERNS]}
@@ -359,14 +370,15 @@ def _patterns(given: DayTables, back: Mapping[str, str]) -> Iterable[ev.PatternC
         )
 
 
-def _is_surging(row: Row) -> bool:
-    return not row["is_new"] and (row["surge"] or 0) >= 1
+def _surging(rows: Iterable[Row], back: Mapping[str, str]) -> list[Row]:
+    """Patterns far above their usual lines, without those that are back."""
+    return [row for row in rows if not row["is_new"] and (row["surge"] or 0) >= 1 and row["pattern_id"] not in back]
 
 
 def _pattern_sums(given: DayTables, back: Mapping[str, str], gone: int) -> ev.PatternSums:
     rows = given.rows.get("pattern_daily", ())
     new = [row for row in rows if row["is_new"] and row["pattern_id"] not in back]
-    surging = list(filter(_is_surging, rows))
+    surging = _surging(rows, back)
     return ev.PatternSums(
         patterns=len({row["pattern_id"] for row in rows}),
         new=len(new),

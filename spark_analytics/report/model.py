@@ -9,6 +9,7 @@ import enum
 from dataclasses import dataclass, field
 
 from spark_analytics.report import inputs as ev
+from spark_analytics.report.zone_times import Clock
 
 
 class State(enum.Enum):
@@ -380,6 +381,10 @@ class Volume:
     partition_skew: float  #: of bytes: the largest share against the mean
     partition_gini: float
     host_hours: tuple[HostHours, ...]
+    untimed: tuple[ev.UntimedFile, ...] = ()  #: log files whose times are in no known format, most lines first
+    untimed_count: int = 0
+    untimed_lines: int = 0  #: in these log files
+    hours_at: tuple[str, ...] = ()  #: when each of the 24 hours begins in the zone of the run: `01:00`, `05:30`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -420,3 +425,8 @@ class Facts:
     run: ev.Run
     redacted: Redacted | None = None  #: None: no rule fired, or no host redacts
     examples: tuple[RowExample, ...] = ()  #: of rows of lists of hosts, log files, sign-ins and requests
+
+    @property
+    def clock(self) -> Clock:
+        """Shows times in the zone of this report."""
+        return Clock(self.date, self.run.timezone)

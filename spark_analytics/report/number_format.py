@@ -67,11 +67,6 @@ def milliseconds(number: float | None) -> str:
     return f"{number:,.0f} ms" if number < 1000 else f"{number / 1000:,.2f} s"  # noqa: PLR2004
 
 
-def clock(time: str | None) -> str:
-    """`14:05` of an RFC 3339 time."""
-    return time[11:16] if time else "\N{EN DASH}"
-
-
 def clean(text: object, limit: int = MAX_TEXT) -> str:
     """`text` without control and direction characters, at most `limit` characters long.
 

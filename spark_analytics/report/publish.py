@@ -37,6 +37,7 @@ def csv_sheets(facts: Facts, evidence: Evidence) -> Mapping[str, str]:
         "patterns": evidence.patterns,
         "auth": evidence.auth_tops,
         "web": evidence.web_tops,
+        "untimed": evidence.untimed,
     }
     return {f"{name}.csv": _sheet(evidence.date, rows) for name, rows in sheets.items()}
 

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from spark_analytics.report.model import HostCell
 from spark_analytics.report.number_format import clean, count
+from spark_analytics.report.zone_times import HOURS, Clock
 
 WIDTH = 960
 SHADES = 6
@@ -64,28 +65,32 @@ def host_map(cells: Sequence[HostCell]) -> Markup:
     )
 
 
-def stacked_hours(series: Mapping[str, Sequence[int]], unit: str = "lines") -> Markup:
-    """A column for each of 24 hours, stacked: `series[class][hour]`; the first class is on top."""
-    hours = [{name: values[hour] for name, values in series.items()} for hour in range(24)]
+def stacked_hours(series: Mapping[str, Sequence[int]], clock: Clock, unit: str = "lines") -> Markup:
+    """A column for each hour of the day, stacked: `series[class][hour]`; the first class is on top."""
+    hours = [{name: values[hour] for name, values in series.items()} for hour in range(HOURS)]
     top = nice_ceiling(max(sum(hour.values()) for hour in hours))
-    columns = Markup("").join(_column(hour, top, index, unit) for index, hour in enumerate(hours))
+    columns = Markup("").join(
+        _column(hour, top, index, f"{at}  {sum(hour.values()):,} {unit}")
+        for index, (at, hour) in enumerate(zip(clock.hours(), hours, strict=True))
+    )
     grid = Markup("").join(Markup('<line class="grid" x1="0" x2="240" y1="{0}" y2="{0}"/>').format(y) for y in (0, 50))
     drawing = Markup(
         '<svg class="columns" viewBox="0 0 240 100" preserveAspectRatio="none" role="img" aria-label="{}">{}{}</svg>'
-    ).format(f"{unit} by hour, UTC", grid, columns)
+    ).format(f"{unit} by hour, {clock.timezone}", grid, columns)
     marks = Markup("").join(Markup("<span>{}</span>").format(short(top * part / 2)) for part in (2, 1, 0))
     return Markup('<div class="plot"><div class="ticks" aria-hidden="true">{}</div>{}{}</div>').format(
-        marks, drawing, hour_labels()
+        marks, drawing, hour_labels(clock)
     )
 
 
-def hour_labels() -> Markup:
+def hour_labels(clock: Clock) -> Markup:
     """Every third hour of a row of 24 equal columns; each label stands in the middle of its own column."""
-    labels = (Markup("<span>{}</span>").format(f"{hour:02d}" if hour % 3 == 0 else "") for hour in range(24))
+    names = [at[:5].removesuffix(":00") for at in clock.hours()]
+    labels = (Markup("<span>{}</span>").format(name if hour % 3 == 0 else "") for hour, name in enumerate(names))
     return Markup('<div class="scale" aria-hidden="true">{}</div>').format(Markup("").join(labels))
 
 
-def _column(hour: Mapping[str, int], top: int, index: int, unit: str) -> Markup:
+def _column(hour: Mapping[str, int], top: int, index: int, whole: str) -> Markup:
     parts, y = [], 100.0
     for kind, value in reversed(list(hour.items())):
         if value:
@@ -94,17 +99,18 @@ def _column(hour: Mapping[str, int], top: int, index: int, unit: str) -> Markup:
             block = Markup('<rect class="l-{}" x="{}" y="{}" width="8" height="{}"/>')
             parts.append(block.format(kind, index * 10 + 1, number(y), number(height)))
     said = ", ".join(f"{value:,} {kind}" for kind, value in hour.items() if value)
-    tip = f"{index:02d}:00  {sum(hour.values()):,} {unit}" + (f": {said}" if said else "")
+    tip = whole + (f": {said}" if said else "")
     # The tooltip covers the full height: a short column is hard to hit.
     hit = Markup('<rect class="hit" x="{}" width="10" height="100"/>').format(index * 10)
     return Markup("<g><title>{}</title>{}{}</g>").format(tip, hit, Markup("").join(parts))
 
 
-def heat_row(hours: Sequence[int], most: int, name: str) -> Markup:
+def heat_row(hours: Sequence[int], most: int, name: str, clock: Clock) -> Markup:
     """24 cells, shaded by their lines against `most`, the largest cell of the map."""
-    cell = Markup('<rect class="h{}" x="{}" width="9" height="18"><title>{:02d}:00 {:,}</title></rect>')
+    cell = Markup('<rect class="h{}" x="{}" width="9" height="18"><title>{} {:,}</title></rect>')
     cells = Markup("").join(
-        cell.format(shade(lines, most), hour * 10 + 0.5, hour, lines) for hour, lines in enumerate(hours)
+        cell.format(shade(lines, most), hour * 10 + 0.5, at, lines)
+        for hour, (at, lines) in enumerate(zip(clock.hours(), hours, strict=True))
     )
     return Markup(
         '<svg class="heat" viewBox="0 0 240 18" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>'

@@ -55,6 +55,7 @@ def _rows(facts: Facts) -> Iterator[tuple[str, str]]:
         yield "web", f"{count(facts.web.requests, 'request')}: {shares}"
     if hosts.largest:
         yield "talkers", ", ".join(f"{row.host} {percent(row.share_of_bytes)}" for row in hosts.largest[:3])
+    yield "times", facts.clock.sentence
     if not facts.history.enough:
         yield "history", facts.history.text
 

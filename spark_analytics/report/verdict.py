@@ -15,7 +15,8 @@ from spark_analytics.report.completeness import kind_state
 from spark_analytics.report.content import BAD_LEVELS, MIN_RISE
 from spark_analytics.report.inputs import Account, Evidence, KnownEvent, PasswordSignIn, PatternCount, Place, Trouble
 from spark_analytics.report.model import TROUBLES, Facts, Finding, Judgement, Severity, State, Verdict
-from spark_analytics.report.number_format import clean, clock, count, listed, percent, rounded, size, times
+from spark_analytics.report.number_format import clean, count, listed, percent, rounded, size, times
+from spark_analytics.report.zone_times import Clock
 
 NAMED = 3
 """Number of examples that a finding names; the lists of the report have more."""
@@ -24,7 +25,8 @@ SKEWED = 2.0
 """Skew of a partition from which on there is a finding."""
 
 SECTIONS = {
-    "silent": "hosts", "new_host": "hosts", "unusual_volume": "hosts", "skew": "volume", "error_rate": "errors",
+    "silent": "hosts", "new_host": "hosts", "unusual_volume": "hosts", "skew": "volume", "untimed": "volume",
+    "error_rate": "errors",
     "new_pattern": "patterns", "surging_pattern": "patterns", "back_pattern": "patterns", "gone_pattern": "patterns",
     "event": "events", "sign_in": "sign-ins", "auth": "sign-ins", "web_errors": "web", "empty": "volume",
     "failed_passwords": "sign-ins", "break_in": "sign-ins", "fatal": "errors",
@@ -164,7 +166,7 @@ def _naming(
     return Finding(kind=kind, state=state, text=f"{text}: {shown}" if shown else text, names=names, **more)
 
 
-def _span(first: str | None, last: str | None) -> str:
+def _span(clock: Clock, first: str | None, last: str | None) -> str:
     """`, 15:02 to 15:40`; empty if no line has a time."""
     if not first:
         return ""
@@ -273,7 +275,7 @@ def _content(evidence: Evidence, facts: Facts) -> Iterator[Finding]:
 def _of_silent_hosts(facts: Facts) -> Iterator[Finding]:
     if number := facts.hosts.silent_count:
         examples = [
-            (clean(one.host, 80) + (f" (since {clock(one.last_arrival)})" if one.last_arrival else ""), one.host)
+            (clean(one.host, 80) + (f" (since {facts.clock(one.last_arrival)})" if one.last_arrival else ""), one.host)
             for one in facts.hosts.silent[:NAMED]
         ]
         hosts = tuple(one.host for one in facts.hosts.silent)
@@ -333,6 +335,14 @@ def _of_hosts(facts: Facts) -> Iterator[Finding]:
         examples = [(f"{clean(one.host, 80)} ({times(one.factor)})", one.host) for one in hosts.unusual[:NAMED]]
         about = tuple(one.host for one in hosts.unusual)
         yield _naming("unusual_volume", State.COMPLETE, text, number, examples, hosts=about)
+    if number := volume.untimed_count:
+        text = f"no time that can be read in {count(number, 'log file')} with {count(volume.untimed_lines, 'line')}"
+        examples = [
+            (f"{clean(one.host, 80)} {clean(one.file, 80)} ({one.lines:,})", f"{one.host} {one.file}")
+            for one in volume.untimed[:NAMED]
+        ]
+        about = tuple(dict.fromkeys(one.host for one in volume.untimed))
+        yield _naming("untimed", State.COMPLETE, text, number, examples, hosts=about, lines=volume.untimed_lines)
     if volume.partition_skew >= SKEWED:
         largest = max(volume.partitions, key=lambda day: day.bytes)
         text = f"partition {largest.partition} has {times(largest.skew)} its even share of the bytes"
@@ -358,10 +368,10 @@ def _of_events(facts: Facts) -> Iterator[Finding]:
     """A finding for each host of a kind of event, up to `NAMED`; one for all of them on more hosts."""
     for event in facts.patterns.events:
         if len({place.host for place in event.places}) > NAMED or not event.places:
-            yield _on_many_hosts(event)
+            yield _on_many_hosts(event, facts.clock)
             continue
         for place in event.places:
-            who, span = clean(place.host, 80), _span(place.first, place.last)
+            who, span = clean(place.host, 80), _span(facts.clock, place.first, place.last)
             number = count(place.lines, "line")
             yield Finding(
                 kind="event",
@@ -374,11 +384,11 @@ def _of_events(facts: Facts) -> Iterator[Finding]:
             )
 
 
-def _on_many_hosts(event: KnownEvent) -> Finding:
+def _on_many_hosts(event: KnownEvent, clock: Clock) -> Finding:
     about = _about(event.places)
     what = events.named(event.kind, "")
     hosts = f" on {count(len(about['hosts']), 'host')} ({_where(event.places)})" if event.places else ""
-    text = f"{what}{hosts}, {count(event.lines, 'line')}{_span(about['first'], about['last'])}"
+    text = f"{what}{hosts}, {count(event.lines, 'line')}{_span(clock, about['first'], about['last'])}"
     return Finding(kind="event", state=State.ATTENTION, text=text, names=(event.kind,), lines=event.lines, **about)
 
 
@@ -390,10 +400,14 @@ def _of_patterns(facts: Facts) -> Iterator[Finding]:
     ):
         if number:
             bad = [row for row in rows if row.level in BAD_LEVELS]
-            yield _of_pattern(f"{word}_pattern", f"{count(number, f'{word} error or warning pattern')}", "", bad)
+            yield _of_pattern(
+                f"{word}_pattern", f"{count(number, f'{word} error or warning pattern')}", "", bad, facts.clock
+            )
     if patterns.back:
         last_seen = f", last seen on {patterns.back[0].last_seen}"
-        yield _of_pattern("back_pattern", f"{count(patterns.back_count, 'pattern')} back", last_seen, patterns.back)
+        yield _of_pattern(
+            "back_pattern", f"{count(patterns.back_count, 'pattern')} back", last_seen, patterns.back, facts.clock
+        )
     if patterns.gone:
         lost = patterns.gone[0]
         plain = f"{count(patterns.gone_count, 'pattern')} gone, usually {rounded(lost.median_lines)} lines"
@@ -402,14 +416,14 @@ def _of_patterns(facts: Facts) -> Iterator[Finding]:
         yield Finding(kind="gone_pattern", state=State.COMPLETE, text=text, plain=plain, names=names)
 
 
-def _of_pattern(kind: str, what: str, more: str, rows: Sequence[PatternCount]) -> Finding:
+def _of_pattern(kind: str, what: str, more: str, rows: Sequence[PatternCount], clock: Clock) -> Finding:
     """A finding about patterns whose sentence has the first of them: where, when, how often, and its text."""
     names = tuple(row.pattern_id for row in rows[:NAMED])
     if not rows:
         return Finding(kind=kind, state=State.ATTENTION, text=f"{what}{more}", names=names)
     first, about = rows[0], _about(rows[0].places)
     where = f"{_where(first.places)}: " if first.places else ""
-    how_much = f"{count(first.lines, 'line')}{_span(about['first'], about['last'])}"
+    how_much = f"{count(first.lines, 'line')}{_span(clock, about['first'], about['last'])}"
     plain = f"{what}; {where}{how_much}{more}"
     about["hosts"] = tuple(dict.fromkeys(place.host for row in rows for place in row.places))
     about["lines"] = first.lines
@@ -421,14 +435,14 @@ def _of_auth(facts: Facts) -> Iterator[Finding]:
     auth = facts.auth
     if number := auth.after_failures_count:
         entries = auth.after_failures
-        examples = [(sign_in_text(entry), entry.remote) for entry in entries[:NAMED]]
+        examples = [(sign_in_text(entry, facts.clock), entry.remote) for entry in entries[:NAMED]]
         text = f"{count(number, 'password')} accepted after failures"
         hosts = list(dict.fromkeys(entry.host for entry in entries))
         first = entries[0]
         plain = f"{text} on {listed([clean(host, 80) for host in hosts[:NAMED]], len(hosts))}"
         yield _naming(
             "sign_in", State.ATTENTION, text, number, examples,
-            plain=f"{plain}, at {clock(first.at or first.last)} after {count(first.failed, 'failed password')}",
+            plain=f"{plain}, at {facts.clock(first.at or first.last)} after {count(first.failed, 'failed password')}",
             hosts=tuple(hosts), first=first.failed_first, last=first.at or first.last,
         )  # fmt: skip
     risen = [change for change in auth.kinds if change.risen]
@@ -442,7 +456,7 @@ def _of_auth(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def sign_in_text(entry: PasswordSignIn) -> str:
+def sign_in_text(entry: PasswordSignIn, clock: Clock) -> str:
     """Who signed in where, and the failures before; no cause."""
     failed = count(entry.failed, "failed password")
     when = f"{clock(entry.failed_first)} to {clock(entry.failed_last)}"

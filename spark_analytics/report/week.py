@@ -18,6 +18,7 @@ from spark_analytics.report import publish as day_publish
 from spark_analytics.report import svg_charts
 from spark_analytics.report.model import Severity, State
 from spark_analytics.report.number_format import clean, count, size
+from spark_analytics.report.zone_times import sentence_of
 from spark_analytics.storage.locations import Location
 from spark_analytics.tables import parquet, schemas
 from spark_analytics.tables.store import SMALL, Tables
@@ -62,6 +63,7 @@ class WeekDay:
     severity: str = Severity.NOTE.value  #: of the worst finding
     headline: str = ""
     findings: tuple[DayFinding, ...] = ()
+    timezone: str = ""  #: of the times in the findings; empty: it has no report of this version
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +246,7 @@ def _day(loaded: _Loaded, date: str, brief: Mapping[str, Any]) -> WeekDay:
         new_patterns=brief.get("new_bad_patterns", len(new)),
         failed_passwords=sum(map(attempts, failed_passwords(loaded.tables["auth_daily"][date]))),
         missing_bytes=sum(row["gap_bytes"] + row["offset_gap_bytes"] for row in audit),
-        **{name: brief[name] for name in ("word", "severity", "headline") if name in brief},
+        **{name: brief[name] for name in ("word", "severity", "headline", "timezone") if name in brief},
         findings=tuple(DayFinding(**one) for one in brief.get("found", ())),
     )
 
@@ -339,6 +341,7 @@ def as_text(facts: WeekFacts) -> str:
         lines.append(f"  {day.date}  {day.word or day.state:<9} {counts}")
         lines += [f"    - {finding.text}" for finding in day.findings[:SHOWN]]
         lines += [f"    - and {len(day.findings) - SHOWN} more, on its page"] if len(day.findings) > SHOWN else []
+    lines += ["", f"  {sentence_of(day.timezone for day in facts.days)}"]
     for title, names in (
         ("hosts without a line", facts.gone_hosts),
         ("new patterns", [f"{p.level} {p.template} ({p.lines:,})" for p in facts.new_patterns[:5]]),
@@ -358,6 +361,7 @@ def as_html(facts: WeekFacts) -> str:
         style=facts.severity if facts.state == State.ATTENTION.value else facts.state,
         mark="!" if facts.severity == Severity.ACT.value else day_html.MARKS[State(facts.state)],
         verdict=verdict_of(facts),
+        times=sentence_of(day.timezone for day in facts.days),
         bars=svg_charts.day_bars(days, columns=DAYS),
         of_reported=lambda counts: [counts[place] for place in reported],
         change_of=change_of,

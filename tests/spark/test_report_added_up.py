@@ -40,13 +40,36 @@ def ran(*arguments):
     return done.stdout
 
 
-@pytest.fixture(scope="module", params=[FEW, pytest.param(MANY, marks=pytest.mark.long)])
+@pytest.fixture(
+    scope="module",
+    params=[
+        (FEW, "UTC"),
+        pytest.param((FEW, "Asia/Kolkata"), marks=pytest.mark.long),
+        pytest.param((MANY, "UTC"), marks=pytest.mark.long),
+    ],
+)
 def told(request, tmp_path_factory):
     """(the month added up, the directory of its reports)."""
     place = tmp_path_factory.mktemp("month")
-    dates = month.write_month(Workspace(place), request.param, LAST, seed=7)
-    ran("--archive", str(place / "archive"), "--out", str(place / "report"), "--since", dates[0], "--until", dates[-1])
+    days, zone = request.param
+    dates = month.write_month(Workspace(place), days, LAST, seed=7)
+    ran(
+        "--archive",
+        str(place / "archive"),
+        "--out",
+        str(place / "report"),
+        "--since",
+        dates[0],
+        "--until",
+        dates[-1],
+        "--timezone",
+        zone,
+    )
     return Month(place / "archive"), place / "report"
+
+
+def zone_of(out):
+    return shown(out, LAST.isoformat())["run"]["timezone"]
 
 
 def shown(out, date):
@@ -84,7 +107,7 @@ def test_the_list_of_days_has_the_numbers_of_the_lines(told):
     known = known_numbers(reports, [shown(out, day.date)["patterns"]["new_count"] for day in added.days], len(reports))
     known |= known_numbers([list(range(number + 1)) for number in findings])
     known |= {number for day in added.days for number in numbers_of_findings(shown(out, day.date))}
-    assert not unknown(words, known, set().union(*map(clocks_of, added.days)))
+    assert not unknown(words, known, set().union(*(clocks_of(day, zone_of(out)) for day in added.days)))
 
 
 def numbers_of_findings(report):
@@ -117,7 +140,7 @@ def test_every_number_of_a_week_is_that_of_its_lines(told):
             known |= {form for row in rows for form in changes(row["now"], row["before"])}
         for date in (day["date"] for day in made["days"]):
             known |= numbers_of_findings(shown(out, date))
-        clocks = set().union(*(clocks_of(day) for day in added.days if day.date in dates))
+        clocks = set().union(*(clocks_of(day, zone_of(out)) for day in added.days if day.date in dates))
         words = Words((out / f"week-{week}.html").read_text()).words
         assert not unknown(" | ".join(one for found in words.values() for one in found), known, clocks)
         assert not unknown(text, known, clocks)
@@ -143,7 +166,7 @@ def test_mail_and_chat_have_the_numbers_of_the_lines(told):
         known = known_numbers(sums["totals"], len(sums["hosts"]["silent"]), list(range(14))) | numbers_of_findings(
             report
         )
-        clocks = clocks_of(day)
+        clocks = clocks_of(day, zone_of(out))
         for text in (message.as_text(sent), message.as_slack(sent)["text"], message.as_html(sent).replace("<", " <")):
             assert not unknown(text, known, clocks), day.date
         totals = ("lines", "bytes", "hosts", "errors")

@@ -117,6 +117,22 @@ def test_patterns_are_reported_with_their_templates_and_counted_with_the_others(
     assert (surging.template, surging.example, surging.is_new) == ("a <*>", "a 1", False)
 
 
+def test_log_files_without_one_time_are_named_with_their_lines():
+    rows = [
+        a_row("file_daily", host="web1", file="/a.log", lines=5, no_ts_lines=5, first_ts=None),
+        a_row("file_daily", host="web2", file="/b.log", lines=90, no_ts_lines=90, first_ts=None),
+        a_row("file_daily", host="web2", file="/traces.log", lines=90, no_ts_lines=80, first_ts=NOON),
+        a_row("file_daily", host="web3", file="/empty.log", lines=0, no_ts_lines=0, first_ts=None),
+    ]
+    made = gathered(file_daily=rows)
+
+    assert [(one.host, one.file, one.lines) for one in made.untimed] == [("web2", "/b.log", 90), ("web1", "/a.log", 5)]
+    (finding,) = [one for one in build.facts(made).verdict.findings if one.kind == "untimed"]
+    said = "no time that can be read in 2 log files with 95 lines: web2 /b.log (90), web1 /a.log (5)"
+    assert (finding.text, finding.severity, finding.section) == (said, Severity.NOTE, "volume")
+    assert not [one for one in build.facts(gathered(file_daily=rows[2:])).verdict.findings if one.kind == "untimed"]
+
+
 def test_of_too_many_patterns_the_worst_new_the_most_surging_and_the_noisiest_are_reported(monkeypatch):
     monkeypatch.setattr(load, "MAX_PATTERNS", 1)
     rows = [
@@ -433,3 +449,14 @@ def test_the_same_weekday_of_four_weeks_is_added_up():
     assert made.weekdays.lines == (101, 102, 103, 104)
     assert (made.weekdays.errors, made.weekdays.hosts) == ((1,) * 4, (2,) * 4)
     assert next(host for host in made.hosts if host.host == "web1").lines_weekdays == (100, 101, 102, 103)
+
+
+def test_a_pattern_that_is_back_is_not_surging_too():
+    rows = {"pattern_daily": in_pattern_daily("away", "more", surge=3.0)}
+    registry = [registered("away", "2026-11-05"), registered("more", WEEK[-1])]
+    made = with_registry(rows, {}, registry)
+
+    facts = build.facts(made)
+    assert [one.pattern_id for one in facts.patterns.back] == ["away"]
+    assert [one.pattern_id for one in facts.patterns.surging] == ["more"]
+    assert (facts.patterns.back_count, facts.patterns.surging_count) == (1, 1)

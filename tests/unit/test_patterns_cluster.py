@@ -227,6 +227,11 @@ SHAPES = {
     "value \"one\" and 'two' and it's three": "value \"<*>\" and '<*>' and it's three",
     "a\tb\x1b\x00c\r": "a b c",
     "list 0 0 0, 0 of <*>": "list <*> of <*>",
+    "AABFBA: to=<a>, status=sent": "<*>: to=<a>, status=<*>",
+    "BdTRNXHZjqzJJd: removed": "<*>: removed",
+    "warning: CAFEBE: queue file": "warning: <*>: queue file",
+    "Ok: queued as AABFBA)": "Ok: queued as <*>)",
+    "ABACUS: to the left, FADED and Rhythms: old": "ABACUS: to the left, FADED and Rhythms: old",
 }
 
 
