@@ -1,6 +1,5 @@
 """Compressed generations that came and went between scans, copies, and files that only resemble one."""
 
-import errno
 import gzip
 import os
 from pathlib import Path
@@ -268,29 +267,3 @@ def test_a_generation_that_came_and_was_renamed_between_two_scans_is_read_before
     rotate(path)
     settled(host)
     assert host.archive.text(path) == b"a\nb\n"
-
-
-def test_a_generation_waits_for_an_older_one_that_cannot_be_opened_now(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "app.log"
-    path.write_bytes(b"a\n")
-    host = Host(tmp_path, "app.log")
-    host.ship()
-    for name in (b"b\n", b"c\n"):
-        rotate(path)
-        path.write_bytes(name)
-    opened = os.open
-    with monkeypatch.context() as patched:
-        patched.setattr("os.open", lambda name, *rest, **more: refused(name, opened(name, *rest, **more)))
-        host.ship()
-    settled(host)
-    assert host.archive.text(path) == b"a\nb\nc\n"
-
-
-def refused(name: object, descriptor: int) -> int:
-    """As where a process may have no more descriptors. Raises OSError."""
-    if str(name).endswith("app.log.1"):
-        os.close(descriptor)
-        raise OSError(errno.EMFILE, "Too many open files")
-    return descriptor
