@@ -121,24 +121,6 @@ def test_a_kill_in_the_middle_of_a_missed_compressed_generation_doubles_nothing(
     assert len(host.archive.files) == 3
 
 
-def test_live_rotations_with_compression_ship_every_line_once(tmp_path: Path) -> None:
-    path = tmp_path / "app.log"
-    path.write_bytes(lines(b"0"))
-    host = Host(tmp_path, "app.log*")
-    host.ship()
-    wanted = lines(b"0")
-    for number in range(1, 6):
-        append(path, b"late %d\n" % number)
-        wanted += b"late %d\n" % number + lines(b"%d" % number)
-        rotate_packed(path)
-        path.write_bytes(lines(b"%d" % number))
-        host.ship()
-        host.let_go()
-    assert host.archive.text(path) == wanted
-    assert set(host.archive.files.values()) == {str(path)}
-    assert len(host.archive.files) == 6
-
-
 def test_compressed_rotations_from_before_the_first_scan_are_not_shipped(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(b"older\n")
