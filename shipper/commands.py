@@ -57,7 +57,8 @@ def layer_of(options: Any) -> "Layer":
     """The settings that options change, by their dotted names; None: not given."""
     hints = get_type_hints(type(options), include_extras=True)
     marked = {name: key.name for name, hint in hints.items() for key in get_args(hint)[1:] if isinstance(key, Key)}
-    return {key: getattr(options, name) for name, key in marked.items()}
+    values = {key: getattr(options, name) for name, key in marked.items()}
+    return {key: (tuple(value) or None) if isinstance(value, list) else value for key, value in values.items()}
 
 
 def program_of(commands: Mapping[str, Command], summary: str = "") -> typer.Typer:

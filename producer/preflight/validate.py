@@ -16,12 +16,13 @@ from pydantic import SecretStr
 from producer.app import NAME_IT, host_of, planned, state_path
 from producer.preflight.collector_probe import ask_as_collector
 from producer.preflight.dry_run import report
-from producer.preflight.options import Role
+from producer.preflight.options import Role, ValidateOptions
 from producer.preflight.report import Finding, Sign, good, note, print_validation, warning, wrong
 from producer.preflight.server_probe import Sending, ask_server
-from shipper.config import Layer, load, places
+from shipper.commands import layer_of
+from shipper.config import load, places
 from shipper.durable_files import check_private
-from shipper.errors import EXIT_CONFIG, EXIT_OK, EXIT_UNAVAILABLE, ConfigError, Fatal, ShipperError
+from shipper.errors import EXIT_CONFIG, EXIT_OK, EXIT_UNAVAILABLE, ConfigError, Fatal, ShipperError, UsageError
 from shipper.partition_map import partition_for
 from shipper.settings import Settings, host_of_url
 from shipper.subjects import is_everybodys
@@ -31,8 +32,12 @@ GROUP = "fshipper.checks"
 HIDDEN = "***"
 
 
-def run(flags: Layer, config: Path | None, *, role: Role, connect: bool, as_json: bool) -> int:
-    """Show what the settings are and what is wrong with them; the exit code."""
+def run(options: ValidateOptions) -> int:
+    """Show what the settings are and what is wrong with them; the exit code. Raises UsageError: of the options."""
+    role, connect, as_json = options.role, options.connect, options.as_json
+    if connect and role not in {Role.HOST, Role.COLLECTOR}:
+        raise UsageError(f"--connect is for hosts and collectors, and the role is {role}", hint="leave out --connect")
+    flags, config = layer_of(options), options.config
     try:
         settings = load(flags, config=config)
     except ConfigError as error:

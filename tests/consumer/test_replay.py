@@ -13,7 +13,6 @@ from fleet import FSHIPPER
 from hostile import publish
 from natsd import NatsServer
 from tail_fleet import TailFleet
-from waiting import slowdown
 
 HOST = "web1.example.net"
 TEXT = b"one\r\n\xff\x1b[2J\n\nthe last one is open"
@@ -40,14 +39,26 @@ def test_time_passes_as_it_did_or_faster(told: TailFleet, speed: str, least: flo
     told.send(first)
     time.sleep(1.2)
     publish(told.server, second)
-    arguments, environment = [FSHIPPER, "replay", "--speed", speed], told.environment()
+    waits = list[float]()
+    while not waits or (waits[-1] >= most and len(waits) < TRIES):  # a busy machine may delay one of them
+        waits.append(_wait_between_lines([FSHIPPER, "replay", "--speed", speed], told.environment()))
+    assert min(waits) >= least * 0.9
+    assert waits[-1] < most, waits
+
+
+TRIES = 10
+
+
+def _wait_between_lines(arguments: list[str], environment: dict[str, str]) -> float:
+    """The seconds between the first line and the second."""
     with subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"one\n"
         begun = time.monotonic()
         assert process.stdout.readline() == b"two\n"
-        assert least * 0.9 <= time.monotonic() - begun < (most + 0.5) * slowdown()
-        assert process.wait(10) == 0
+        seconds = time.monotonic() - begun
+        assert process.wait(60) == 0
+    return seconds
 
 
 async def _messages(url: str, stream: str) -> list[tuple[str, bytes, str]]:

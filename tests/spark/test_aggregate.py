@@ -106,7 +106,7 @@ def a_generated_day(archive: Archive) -> None:
         where = {"host": f"h{number % 4}", "partition": number % 3, "file": f"/log/{writer.__name__}{number % 2}"}
         archive.seal(content, **where, codec=chance.choice(("none", "zstd")))
     archive.seal(b"", file="/log/empty")
-    archive.seal(MARK, file="/log/mark", first_time="")
+    archive.seal(MARK, file="/log/mark", first_time="", redacted={"password-name": 3, "card": 1})
     archive.seal(b"of no known hour\n" * 3, file="/log/never", first_time="never")
     request = b'10.0.0.1 - - [32/Jan/2026:05:00:00 +0000] "GET /never HTTP/1.1" 404 7 "-" "-" 1.250\n'
     archive.seal(request * 3, file="/log/request", first_time="never")
@@ -133,7 +133,7 @@ def an_empty_day(archive: Archive) -> None:
     ("filled", "without"),
     [
         (a_generated_day, set()),
-        (a_damaged_day, {"access_hourly", "access_top", "auth_daily", "event_daily"}),
+        (a_damaged_day, {"access_hourly", "access_top", "auth_daily", "event_daily", "redacted_daily"}),
         (an_empty_day, schemas.TABLES.keys() - {"runs"}),
     ],
 )
