@@ -69,11 +69,11 @@ chaos: setup ## 200 seeded runs of faults, a minute of full disk, long rounds of
 	  $(BIN)/python -m pytest tests/test_moves_whole_way.py
 
 bench: setup ## Speed, latency, memory and cost of each program beside its limit: about half an hour
-	$(BIN)/python tests/bench/bench.py $(BENCH)
+	$(BIN)/python bench/bench.py $(BENCH)
 
 scale: setup ## What 10,000 files cost a producer, and 10,000 hosts one core of a collector, and the report of 5,000: about six minutes
-	$(BIN)/python tests/bench/scale.py $(SCALE)
-	$(BIN)/python tests/bench/hosts.py $(HOSTS)
+	$(BIN)/python bench/scale.py $(SCALE)
+	$(BIN)/python bench/hosts.py $(HOSTS)
 	FSHIPPER_REPORT_HOSTS=5000 $(BIN)/python -m pytest -q tests/spark/test_report_hosts.py
 
 deb: setup ## A Debian package with a venv of its own, in dist/; EXTRAS=spark for the report

@@ -1,7 +1,7 @@
 """Rings of tests: what `make check`, `make test` and `make test-all` run, derived from what a test starts.
 
 A test that starts no process is pure. Whether it starts one is read from its code: from the test and its fixtures
-through the helpers in `tests` to the module `subprocess`. With `FSHIPPER_STARTS=FILE`, starts are written
+through the helpers in `tests` and `bench` to the module `subprocess`. With `FSHIPPER_STARTS=FILE`, starts are written
 to that file; those of ring `check` are mistakes.
 """
 
@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).resolve().parent
+BENCH = TESTS.parent / "bench"
 CHECK, TEST, ALL = RINGS = ("check", "test", "all")
 
 LONG = {
@@ -189,7 +190,11 @@ def _is_ours(what: object) -> bool:
 @functools.cache
 def _is_module_of_tests(name: str) -> bool:
     file = getattr(sys.modules.get(name), "__file__", None)
-    return file is not None and Path(file).is_relative_to(TESTS)
+    return file is not None and _is_file_of_tests(file)
+
+
+def _is_file_of_tests(file: str) -> bool:
+    return Path(file).is_relative_to(TESTS) or Path(file).is_relative_to(BENCH)
 
 
 @functools.cache
@@ -227,7 +232,7 @@ def _reached(what: object) -> tuple[list[object], bool]:
     if any(module.__name__ in MODULES_THAT_START for module in modules) or names & set(FUNCTIONS_THAT_START):
         return [], True
     for module in modules:
-        if Path(getattr(module, "__file__", None) or "/").is_relative_to(TESTS):
+        if _is_file_of_tests(getattr(module, "__file__", None) or "/"):
             values += [vars(module)[name] for name in names if name in vars(module)]
     return [value for value in map(_plain, values) if _is_code(value) and _is_ours(value)], False
 

@@ -87,7 +87,7 @@ def test_every_link_between_documents_leads_somewhere(document: Path) -> None:
 
 
 def test_every_document_that_a_program_or_file_names_exists() -> None:
-    folders = ("shipper", "producer", "consumer", "partitioner", "spark_analytics", "deploy", "tests")
+    folders = ("shipper", "producer", "consumer", "partitioner", "spark_analytics", "deploy", "tests", "bench")
     files = [file for folder in folders for file in (ROOT / folder).rglob("*") if file.suffix in NAMING]
     named = {(file.name, name) for file in files for name in DOCUMENT_NAME.findall(file.read_text())}
     assert len(named) > 5

@@ -35,7 +35,7 @@ def test_docstrings_comments_and_messages_contain_no_word_that_misleads(program:
     assert not found, text
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "tests").rglob("*.py")), ids=name)
+@pytest.mark.parametrize("path", sorted([*(ROOT / "tests").rglob("*.py"), *(ROOT / "bench").rglob("*.py")]), ids=name)
 def test_docstrings_and_comments_of_tests_contain_no_word_that_misleads(path: Path) -> None:
     found = remark_findings(path.read_text())
     assert not found, "\n".join(f"{name(path)}:{each.line}: {each.word!r}: {each.write}" for each in found)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from bench import CASES, chosen, parsed
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "development" / "benchmarks.md").read_text()

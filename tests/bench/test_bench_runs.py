@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCH = Path(__file__).with_name("bench.py")
+BENCH = Path(__file__).resolve().parents[2] / "bench" / "bench.py"
 JUDGED = {
     0,
     1,

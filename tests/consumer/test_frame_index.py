@@ -206,3 +206,10 @@ def test_of_frames_whose_times_go_back_those_of_the_time_are_read() -> None:
     assert index.within(times, 3 * SECOND, None) == range(1, 3)
     assert index.within(times, 0, 2 * SECOND) == range(1)
     assert index.within(times, 1 * SECOND, 4 * SECOND) == range(3)
+
+
+def test_a_frame_whose_last_second_is_that_of_the_first_wanted_moment_is_read() -> None:
+    times = StoredTimes([0, 10, 20], [1, 2, 3], 3 * SECOND, 30)
+    frames = tuple(Frame(10, 10, second * SECOND, 1) for second in times.seconds)
+    index = FrameIndex(frames, is_exact=True, times=times.plain)
+    assert index.within(times, 2 * SECOND + SECOND // 2, None) == range(1, 3)

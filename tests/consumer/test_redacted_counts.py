@@ -54,6 +54,16 @@ async def test_counts_of_all_blocks_are_summed_and_a_resend_counts_nothing_again
     assert counts(harness) == times(6)
 
 
+async def test_a_block_of_which_a_part_was_there_adds_no_count(tmp_path: Path) -> None:
+    harness, size = PartitionHarness(tmp_path), len(LINE)
+    send(harness, 0, 2 * size)
+    await harness.drain()
+    send(harness, size, 3 * size)
+    await harness.drain(Until.SEALED)
+    assert harness.text(file=FILE).count(b"\n") == 3
+    assert counts(harness) == times(2)
+
+
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("step", ["commit", "begin_sealing"])
 async def test_a_kill_at_any_step_loses_and_doubles_no_count(

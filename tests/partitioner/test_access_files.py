@@ -238,6 +238,8 @@ def test_the_generated_server_file_is_valid_and_listens_at_the_given_address(fle
     text = conf.read_text()
     assert 'host: "10.0.0.5"' in text
     assert "\ntls {" in text
+    for limit in ("max_payload", "max_pending", "max_connections", "max_buffered_size", "max_buffered_msgs"):
+        assert f"{limit}: " in text
     conf.write_text(text.replace("/var/lib/nats", str(fleet.directory / "store")))
     done = subprocess.run([binary(), "-t", "-c", str(conf)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from producing import Host, append, rotate
+from producing import Host, append
 
 
 def lines(count: int, of: str = "line") -> bytes:
@@ -32,25 +32,6 @@ def test_a_file_renamed_among_the_watched_names_is_not_read_again_while_its_read
     host.let_go()
     assert b"".join(data for _, data in host.archive.order) == lines(5000) + b"new\n"
     assert len(host.archive.files) == 2
-
-
-def test_rotations_faster_than_the_scans_lose_nothing_while_the_files_exist(tmp_path: Path) -> None:
-    path = tmp_path / "app.log"
-    path.write_bytes(b"0\n")
-    host = Host(tmp_path, "app.log")
-    wanted, stamp = b"0\n", 10**18
-    for number in range(1, 60):
-        rotate(path, keep=99)
-        text = lines(number, f"generation {number}")
-        path.write_bytes(text)
-        stamp += 10**9
-        os.utime(path, ns=(stamp * 2, stamp * 2))
-        wanted += text
-        if number % 7 == 0:
-            host.ship()
-    host.ship()
-    host.let_go()
-    assert host.archive.text(path) == wanted
 
 
 def test_400_000_lines_rotated_in_the_middle_of_reading_arrive_and_leave_one_live_row(tmp_path: Path) -> None:

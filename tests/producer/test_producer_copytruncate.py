@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from packing import PACKERS, half_read, lines, pack, rotate_packed, settled
-from producing import Host, append, copytruncate, rotate
+from producing import Host, append, copytruncate
 
 from shipper.model import End
 
@@ -241,29 +241,4 @@ def test_a_file_that_is_compressed_in_place_is_read_on(tmp_path: Path) -> None:
     host.restart(while_down=lambda: pack(path))
     settled(host)
     assert host.archive.text(path) == lines(b"old")
-    assert host.archive.gaps == {}
-
-
-def test_a_cascade_of_renames_and_compression_while_stopped_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "app.log"
-    path.write_bytes(lines(b"a"))
-    host = Host(tmp_path, "app.log*", block=1024)
-    host.ship()
-    rotate(path)
-    path.write_bytes(lines(b"b"))
-    host.sources.scan()
-    host.read(3000)
-    host.deliver()
-    host.acknowledge()
-    host.save()
-
-    def cascade() -> None:
-        pack(tmp_path / "app.log.1", to=tmp_path / "app.log.2.gz")
-        rotate(path)
-        path.write_bytes(lines(b"c"))
-
-    host.restart(while_down=cascade)
-    settled(host)
-    assert host.archive.text(path) == lines(b"a") + lines(b"b") + lines(b"c")
-    assert len(host.archive.files) == 3
     assert host.archive.gaps == {}

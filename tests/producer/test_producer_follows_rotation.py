@@ -11,37 +11,6 @@ from shipper.model import End
 
 
 @pytest.mark.parametrize("pattern", ["app.log", "app.log*"])
-def test_a_rotated_file_is_read_to_its_end_before_its_successor(pattern: str, tmp_path: Path) -> None:
-    path = tmp_path / "app.log"
-    path.write_bytes(b"old 1\n")
-    host = Host(tmp_path, pattern)
-    host.ship()
-    append(path, b"old 2\n")
-    rotate(path)
-    path.write_bytes(b"new\n")
-    host.ship()
-    assert host.archive.text(path) == b"old 1\nold 2\nnew\n"
-    assert set(host.archive.files.values()) == {str(path)}
-
-
-@pytest.mark.parametrize("pattern", ["app.log", "app.log*"])
-def test_a_successor_waits_although_the_old_generation_takes_many_reads(pattern: str, tmp_path: Path) -> None:
-    path = tmp_path / "app.log"
-    path.write_bytes(b"%063d\n" % 1 * 1000)
-    host = Host(tmp_path, pattern)
-    host.read(5000)
-    rotate(path)
-    path.write_bytes(b"new\n")
-    host.sources.scan()
-    host.deliver()
-    host.acknowledge()
-    while host.read(5000):
-        host.deliver()
-        host.acknowledge()
-    assert host.archive.text(path) == b"%063d\n" % 1 * 1000 + b"new\n"
-
-
-@pytest.mark.parametrize("pattern", ["app.log", "app.log*"])
 def test_a_successor_begins_only_when_all_of_the_older_generation_is_acknowledged(pattern: str, tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(b"old 1\nold 2\n")
@@ -54,19 +23,6 @@ def test_a_successor_begins_only_when_all_of_the_older_generation_is_acknowledge
     host.acknowledge()
     assert not host.sources.idle
     assert b"".join(piece.data for piece in host.read_all()) == b"new\n"
-
-
-def test_a_scan_between_rename_and_create_finishes_the_old_and_reads_the_new_from_its_first_byte(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "app.log"
-    path.write_bytes(b"old\n")
-    host = Host(tmp_path, "app.log")
-    rotate(path)
-    host.ship()
-    path.write_bytes(b"new\n")
-    host.ship()
-    assert host.archive.text(path) == b"old\nnew\n"
 
 
 @pytest.mark.parametrize("pattern", ["app.log", "app.log*"])
@@ -241,25 +197,6 @@ def test_what_was_next_to_the_file_before_the_first_scan_is_not_shipped(tmp_path
     path.write_bytes(b"next\n")
     host.ship()
     assert host.archive.text(path) == b"now\nnext\n"
-
-
-def test_a_file_renamed_while_stopped_is_finished_and_neither_doubled_nor_cut(tmp_path: Path) -> None:
-    path = tmp_path / "app.log"
-    path.write_bytes(b"one\n")
-    host = Host(tmp_path, "app.log")
-    host.ship()
-
-    def rename() -> None:
-        append(path, b"two\n")
-        rotate(path)
-        path.write_bytes(b"three\n")
-
-    host.restart(while_down=rename)
-    host.ship()
-    host.let_go()
-    assert host.archive.text(path) == b"one\ntwo\nthree\n"
-    assert list(host.archive.ends.values()) == [End.ROTATED]
-    assert host.open_files == 1
 
 
 def test_a_file_deleted_while_half_read_is_delivered_whole_and_its_descriptor_released(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ CROWD = Case(
     "does one core keep up with 10,000 hosts that write a block a second?",
     hosts,
     lines=(Line("the last block is archived within 5 s", COLLECTOR, "behind", at_most=5.0),),
-    notes=("more of it: python tests/bench/hosts.py",),
+    notes=("more of it: python bench/hosts.py",),
     most_runs=1,
     is_long=True,
 )

@@ -5,7 +5,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "data" / "loghub"
+SAMPLES = Path(__file__).resolve().parents[2] / "shared" / "data" / "loghub"
 """Real samples, where they are at hand."""
 
 COPIED_BYTES = 1 << 20

@@ -1,8 +1,8 @@
 """What many hosts cost the collector: 10,000 that write a block a second, pinned to one core.
 
     make bench HOSTS="--hosts 10000 --seconds 60"
-    python tests/bench/hosts.py --only slow        the hosts as they write: does the collector keep up?
-    python tests/bench/hosts.py --only backlog     the most it takes, and that of a loop that only receives
+    python bench/hosts.py --only slow        the hosts as they write: does the collector keep up?
+    python bench/hosts.py --only backlog     the most it takes, and that of a loop that only receives
 
 Server and feeder have the other core. The archive is compared with what was sent, every byte.
 """
@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from fleet import FSHIPPER, Fleet, until
 from natsd import running
