@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from consumer.archive import manifest_listing, stored_times
-from consumer.archive.directory import IDENTITY, manifests_of_day
+from consumer.archive import manifests, stored_times
+from consumer.archive.directory import IDENTITY
 from consumer.archive.event_times import lag_of
 from consumer.archive.expected_file import ExpectedFile
 from consumer.archive.journal_snapshot import JournalSnapshots, journal_directory
+from consumer.archive.manifests import listed_segments
 from consumer.archive.selection import Wanted
 from consumer.archive.stored_times import StoredTimes
 from shipper import layout, manifest
@@ -98,14 +99,11 @@ def opened(archive: Path, state: Path | None, wanted: Wanted) -> list[Part]:
     return [part for part in _open(archive, state, _identity(archive), wanted) if part.raw]
 
 
-def segments_of_day(archive: Path, date: str, host: str, file: str, sign: bytes) -> list[Part]:
-    """The segments of a file on one day; each line about them in a manifest contains `sign`. Raises OSError."""
-    segments: list[Segment] = []
-    for path in manifests_of_day(archive, date):
-        with path.open("rb") as lines:
-            found = manifest.segments_in(line for line in lines if sign in line)
-            segments += [each for each in found if (each.host, each.file) == (host, file)]
-    return [part for segment in manifest.standing(segments) if (part := _of_segment(segment)).raw]
+def segments_of_day(archive: Path, date: str, host: str, file: str) -> list[Part]:
+    """The segments of a file on one day. Raises OSError."""
+    listed = listed_segments(archive, date, about=file if file.isascii() else "")
+    of_file = manifest.standing(each for each in listed if (each.host, each.file) == (host, file))
+    return [part for segment in of_file if (part := _of_segment(segment)).raw]
 
 
 def is_archive(directory: Path) -> bool:
@@ -133,22 +131,19 @@ def is_empty(archive: Path) -> bool:
         names = os.listdir(archive)
     except OSError:
         return False
-    return not manifest_listing.days(archive) and all(name.startswith(("_", ".")) for name in names)
+    return not manifests.days(archive) and all(name.startswith(("_", ".")) for name in names)
 
 
 def _sealed(archive: Path, wanted: Wanted) -> Iterator[Part]:
     since_ns, until_ns = wanted.stored_span()
     first, last = layout.day_of(since_ns), layout.day_of(until_ns) if until_ns is not None else ""
-    for date in sorted(manifest_listing.days(archive)):
+    for date in sorted(manifests.days(archive)):
         is_outside = date < first or bool(last and date > last)
         if is_outside and wanted.allowance is None:
             continue
-        segments: list[Segment] = []
-        for path in manifests_of_day(archive, date):
-            with path.open("rb") as lines:
-                listed = filter(_tells_of_lag, lines) if is_outside else lines
-                segments += [each for each in manifest.segments_in(listed) if _is_of(wanted, each.host, each.file)]
-        for segment in manifest.standing(segments):
+        lines = (line.text for line in manifests.lines_of_day(archive, date))
+        listed = manifest.segments_in(filter(_tells_of_lag, lines) if is_outside else lines)
+        for segment in manifest.standing(each for each in listed if _is_of(wanted, each.host, each.file)):
             part = _of_segment(segment)
             if part.is_within(wanted):
                 yield part

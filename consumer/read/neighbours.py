@@ -1,7 +1,6 @@
 """The parts of a log file before and after one of them: lines of context do not end where a segment or a day ends."""
 
 import contextlib
-import json
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from consumer.archive import manifest_listing
+from consumer.archive import manifests
 from consumer.archive import parts as file_index
 from consumer.archive.parts import Part
 from consumer.archive.selection import Wanted
@@ -104,15 +103,14 @@ class Neighbours:
     def _days(self) -> list[str]:
         if self.is_whole:
             return []
-        return sorted(manifest_listing.days(self.archive) | {each.day.isoformat() for each in self.opened})
+        return sorted(manifests.days(self.archive) | {each.day.isoformat() for each in self.opened})
 
     def _of_day(self, date: str, part: Part) -> list[Part]:
         """The parts of the same file on a day."""
         name = part.host, part.file
         found = [each for each in self.opened if (each.host, each.file, each.day.isoformat()) == (*name, date)]
         if self._is_there(date, part):
-            sign = json.dumps(part.file)[1:-1].encode() if part.file.isascii() else b""
-            found += file_index.segments_of_day(self.archive, date, *name, sign)
+            found += file_index.segments_of_day(self.archive, date, *name)
         return sorted({_order(each): each for each in found}.values(), key=_order)
 
     def _is_there(self, date: str, part: Part) -> bool:
