@@ -25,18 +25,18 @@ from consumer.read.display import (
 )
 from consumer.read.file_search import Request
 from consumer.read.neighbours import Neighbours
+from consumer.read.options import CountBy, ProgressForm, SearchOptions
 from consumer.read.query import USUAL, allowance_of, wanted_of, zone_of
 from consumer.read.search_display import Groups, ShownHit, ShownTimes, counts, histogram, json_hit, json_line, text_hit
-from consumer.read.search_options import CountBy, ProgressForm, SearchOptions
 from consumer.read.search_pool import Search
 from consumer.read.search_query import Case, Options, parse, parse_fixed
 from consumer.read.search_unit import Unit
 from shipper import units
+from shipper.commands import settings_of
 from shipper.errors import EXIT_OK, EXIT_OTHER, UsageError
 from shipper.interrupts import interrupt_on_termination
 from shipper.layout import NANOSECONDS, date_of
 from shipper.moments import duration_seconds
-from shipper.settings import Settings
 
 EXIT_UNREADABLE = 3
 DEFAULT_LIMIT = 1000
@@ -47,8 +47,9 @@ _RULE = "that of the last line before it with one (^), else the time of storing 
 CLEAR_LINE = "\r\x1b[K"
 
 
-def run(options: SearchOptions, settings: Settings) -> int:
+def run(options: SearchOptions) -> int:
     """Search, and write what is found to stdout; the exit code. Raises UsageError, ConfigError."""
+    settings = settings_of(options)
     interrupt_on_termination()
     query_options = Options(case=_case(options), whole_words=options.whole_words)
     query = (parse_fixed if options.fixed else parse)(options.query, query_options)
@@ -75,7 +76,7 @@ def run(options: SearchOptions, settings: Settings) -> int:
         newest_first=options.newest_first,
         by=by,
         allowance=allowance or USUAL,
-        unit=options.unit,
+        unit=Unit.RECORD if options.records else Unit.LINE,
         zone=options.timezone if zone not in {None, dt.UTC} else "",
     )
     parts = file_index.find(request.archive, settings.collector.state, wanted, {})
@@ -87,12 +88,14 @@ def run(options: SearchOptions, settings: Settings) -> int:
         output.explain(parts)
         return EXIT_OK
     neighbours = Neighbours(request.archive)
-    if options.before or options.after or options.unit is Unit.RECORD:
+    if options.before or options.after or options.records:
         neighbours = Neighbours.around(request.archive, settings.collector.state, wanted, parts)
     jobs = options.jobs or len(os.sched_getaffinity(0))
     with Search(request, parts, jobs=jobs, neighbours=neighbours) as found:
         output.show(found)
-    chosen = selection_notes.Selection(wanted, hosts=options.hosts, files=options.files, query=options.query)
+    chosen = selection_notes.Selection(
+        wanted, hosts=options.hosts or (), files=options.files or (), query=options.query
+    )
     output.notes(selection_notes.notes(request.archive, settings.collector.state, chosen, parts, is_any=output.is_any))
     output.notes(query.notes)
     if options.follow:
@@ -129,7 +132,7 @@ def _case(options: SearchOptions) -> Case:
 def _check(options: SearchOptions, *, excludes_follow: bool, is_unlimited: bool) -> None:
     if options.follow and (options.until or options.newest_first or excludes_follow):
         raise UsageError("-f excludes --until, --newest-first, --count and --histogram", hint="search without -f")
-    if options.follow and options.unit is Unit.RECORD:
+    if options.follow and options.records:
         raise UsageError("-f excludes --records: the end of a record is not known", hint="use -A for the lines after")
     if options.follow and options.by is TimeOf.EVENT:
         raise UsageError("-f excludes --by event: lines that arrive are not sorted", hint="search without -f")

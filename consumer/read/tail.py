@@ -19,9 +19,10 @@ from consumer.archive.parts import is_archive, is_empty
 from consumer.archive.selection import Allowance, Wanted
 from consumer.read.display import STDOUT, Form, Printer, Screen, screen_for, shown_time
 from consumer.read.follow import FleetLog, Places, tell
-from consumer.read.options import LineChoice, Origin, ReplayOptions, TailOptions
+from consumer.read.options import Origin, ReplayOptions, TailOptions
 from consumer.read.query import Last, Piece, Sieve, allowance_of, sieve, wanted_of, zone_of
 from shipper.codec import encode_path
+from shipper.commands import settings_of
 from shipper.errors import EXIT_OTHER, ConfigError, StreamMissing, Unavailable, UsageError
 from shipper.jetstream.publisher import Republisher
 from shipper.layout import NANOSECONDS
@@ -80,7 +81,10 @@ class Times(NamedTuple):
     allowance: Allowance | None
 
 
-def _times(choice: LineChoice) -> Times:
+LineOptions = TailOptions | ReplayOptions
+
+
+def _times(choice: LineOptions) -> Times:
     """Raises UsageError."""
     is_archive_only = choice.origin is Origin.ARCHIVE
     by = choice.by or (TimeOf.EVENT if is_archive_only else TimeOf.STORED)
@@ -222,9 +226,11 @@ _SUBJECT = re.compile(r"[^\s.*>]+(\.[^\s.*>]+)*")
 _SPEED = re.compile(r"(\d+(?:\.\d+)?)x?", re.IGNORECASE)
 
 
-def tail(options: TailOptions, settings: Settings) -> int:
+def tail(options: TailOptions) -> int:
     """Show stored lines, and with `follow` those that come; the exit code."""
-    times = _times(options)
+    if options.follow and (options.until or options.origin is Origin.ARCHIVE):
+        raise UsageError("-f goes without --until and without --from archive", hint="what comes has no end yet")
+    settings, times = settings_of(options), _times(options)
     follow, wanted, chosen = options.follow, _wanted(options, times), _sieve(options)
     form = _form(raw=options.raw, as_json=options.as_json, timed=options.timed)
     is_brief = follow and options.lines is None and not options.since
@@ -249,9 +255,9 @@ def tail(options: TailOptions, settings: Settings) -> int:
     return _run(work)
 
 
-def replay(options: ReplayOptions, settings: Settings) -> int:
+def replay(options: ReplayOptions) -> int:
     """Send stored lines again; the exit code."""
-    times = _times(options)
+    settings, times = settings_of(options), _times(options)
     to_file, wanted, chosen, pace = options.to_file, _wanted(options, times), _sieve(options), _pace(options.speed)
     is_raw = not (options.named or options.as_json)
     form = _form(raw=is_raw, as_json=options.as_json, timed=False)
@@ -327,17 +333,17 @@ def _places(settings: Settings, archive: Path | None, origin: Origin) -> Places:
     )
 
 
-def _wanted(choice: LineChoice, times: Times) -> Wanted:
+def _wanted(choice: LineOptions, times: Times) -> Wanted:
     return wanted_of(
         choice.hosts, choice.files, since=choice.since, until=choice.until, now_ns=time.time_ns(),
         zone=times.zone or dt.UTC, allowance=times.allowance,
     )  # fmt: skip
 
 
-def _sieve(choice: LineChoice) -> Sieve:
+def _sieve(choice: LineOptions) -> Sieve:
     if not choice.grep and (choice.ignore_case or choice.invert_match):
         raise UsageError("-i and -v go with --grep", hint="name what lines hold: --grep PATTERN")
-    return sieve(choice.grep, flags=re.IGNORECASE if choice.ignore_case else 0, matching=not choice.invert_match)
+    return sieve(choice.grep or (), flags=re.IGNORECASE if choice.ignore_case else 0, matching=not choice.invert_match)
 
 
 def _form(*, raw: bool, as_json: bool, timed: bool) -> Form:
