@@ -14,13 +14,11 @@ from consumer.archive.event_times import EventTimes, TimeOf, TimeOrigin
 from consumer.archive.parts import Part
 from consumer.archive.segment_io import BROKEN
 from consumer.archive.segment_reader import SegmentReader, open_part, open_text
-from consumer.archive.selection import Allowance, Wanted
+from consumer.archive.selection import USUAL, Allowance, Wanted
 from consumer.read.neighbours import Neighbours, Placed
 from consumer.read.prefilter import candidates
-from consumer.read.query import USUAL
+from consumer.read.query import Query, Unit
 from consumer.read.records import Records
-from consumer.read.search_query import Query
-from consumer.read.search_unit import Unit
 from shipper import zones
 from shipper.layout import NANOSECONDS
 

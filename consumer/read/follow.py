@@ -26,7 +26,7 @@ from consumer.archive.segment_io import BROKEN, CHUNK_BYTES
 from consumer.archive.segment_reader import RemovedError, SegmentReader, open_part
 from consumer.archive.selection import Globs, Wanted
 from consumer.read.dedup import ArchivedSpans, Deduplicator, archived_spans
-from consumer.read.query import Piece
+from consumer.read.piece import Piece
 from shipper import layout
 from shipper.errors import Poison, ShipperError, Transient, Unavailable
 from shipper.jetstream.ordered_consumer import (

@@ -14,7 +14,7 @@ from typing import Any
 from consumer.archive import parts as file_index
 from consumer.archive.event_times import TimeOf, TimeOrigin
 from consumer.archive.parts import Part
-from consumer.archive.selection import Wanted
+from consumer.archive.selection import USUAL, Wanted, allowance_of, wanted_of, zone_of
 from consumer.read import selection_notes
 from consumer.read.display import (
     STDOUT,
@@ -26,11 +26,9 @@ from consumer.read.display import (
 from consumer.read.file_search import Request
 from consumer.read.neighbours import Neighbours
 from consumer.read.options import CountBy, ProgressForm, SearchOptions
-from consumer.read.query import USUAL, allowance_of, wanted_of, zone_of
+from consumer.read.query import Case, Options, Unit, parse, parse_fixed
 from consumer.read.search_display import Groups, ShownHit, ShownTimes, counts, histogram, json_hit, json_line, text_hit
 from consumer.read.search_pool import Search
-from consumer.read.search_query import Case, Options, parse, parse_fixed
-from consumer.read.search_unit import Unit
 from shipper import units
 from shipper.commands import settings_of
 from shipper.errors import EXIT_OK, EXIT_OTHER, UsageError

@@ -16,11 +16,12 @@ from typing import NamedTuple
 
 from consumer.archive.event_times import TimeOf
 from consumer.archive.parts import is_archive, is_empty
-from consumer.archive.selection import Allowance, Wanted
+from consumer.archive.selection import Allowance, Wanted, allowance_of, wanted_of, zone_of
 from consumer.read.display import STDOUT, Form, Printer, Screen, screen_for, shown_time
 from consumer.read.follow import FleetLog, Places, tell
 from consumer.read.options import Origin, ReplayOptions, TailOptions
-from consumer.read.query import Last, Piece, Sieve, allowance_of, sieve, wanted_of, zone_of
+from consumer.read.piece import Last, Piece
+from consumer.read.query import Query, grep
 from shipper.codec import encode_path
 from shipper.commands import settings_of
 from shipper.errors import EXIT_OTHER, ConfigError, StreamMissing, Unavailable, UsageError
@@ -173,22 +174,22 @@ class Pace:
         return since_first_ns / NANOSECONDS / self.factor if self.factor else 0.0
 
 
-async def send_stored(log: FleetLog, wanted: Wanted, sieve: Sieve, receiver: Receiver, *, pace: Pace) -> None:
+async def send_stored(log: FleetLog, wanted: Wanted, query: Query, receiver: Receiver, *, pace: Pace) -> None:
     """Everything that is stored and meant, oldest first."""
     first_ns, begun = None, time.monotonic()
     async for piece in log.stored(wanted.since_ns, wanted.until_ns):
-        for each in sieve.take(piece):
+        for each in query.take(piece):
             if first_ns is None:
                 first_ns, begun = each.time_ns, time.monotonic()
             await _until(begun + pace.due(each.time_ns - first_ns), receiver)
             await receiver.take(each)
 
 
-async def send_last(log: FleetLog, wanted: Wanted, sieve: Sieve, receiver: Receiver, *, lines: int) -> None:
+async def send_last(log: FleetLog, wanted: Wanted, query: Query, receiver: Receiver, *, lines: int) -> None:
     """The last lines that are stored and meant: goes back in growing steps until it has so many."""
     for since_ns in _windows(wanted):
         last = Last(lines)
-        async for piece in _sifted(log.stored(since_ns, wanted.until_ns), sieve):
+        async for piece in _sifted(log.stored(since_ns, wanted.until_ns), query):
             last.add(piece)
         if last.full or since_ns == wanted.since_ns:
             for piece in last.pieces():
@@ -196,9 +197,9 @@ async def send_last(log: FleetLog, wanted: Wanted, sieve: Sieve, receiver: Recei
             return
 
 
-async def _sifted(pieces: AsyncGenerator[Piece], sieve: Sieve) -> AsyncGenerator[Piece]:
+async def _sifted(pieces: AsyncGenerator[Piece], query: Query) -> AsyncGenerator[Piece]:
     async for piece in pieces:
-        for each in sieve.take(piece):
+        for each in query.take(piece):
             yield each
 
 
@@ -231,7 +232,7 @@ def tail(options: TailOptions) -> int:
     if options.follow and (options.until or options.origin is Origin.ARCHIVE):
         raise UsageError("-f goes without --until and without --from archive", hint="what comes has no end yet")
     settings, times = settings_of(options), _times(options)
-    follow, wanted, chosen = options.follow, _wanted(options, times), _sieve(options)
+    follow, wanted, query = options.follow, _wanted(options, times), _query(options)
     form = _form(raw=options.raw, as_json=options.as_json, timed=options.timed)
     is_brief = follow and options.lines is None and not options.since
     places = _places(settings, options.archive, Origin.STREAMS if is_brief else options.origin)
@@ -244,11 +245,11 @@ def tail(options: TailOptions) -> int:
         ):
             found = _report_missing(log, wanted, waits=follow)
             if last is not None:
-                await send_last(log, wanted, chosen, printed, lines=last)
+                await send_last(log, wanted, query, printed, lines=last)
             else:
-                await send_stored(log, wanted, chosen, printed, pace=Pace())
+                await send_stored(log, wanted, query, printed, pace=Pace())
             if follow:  # until it is cancelled
-                async for piece in _sifted(log.follow(printed.check), chosen):
+                async for piece in _sifted(log.follow(printed.check), query):
                     await printed.take(piece)
         return EXIT_OTHER if log.troubled or not found else 0
 
@@ -258,7 +259,7 @@ def tail(options: TailOptions) -> int:
 def replay(options: ReplayOptions) -> int:
     """Send stored lines again; the exit code."""
     settings, times = settings_of(options), _times(options)
-    to_file, wanted, chosen, pace = options.to_file, _wanted(options, times), _sieve(options), _pace(options.speed)
+    to_file, wanted, query, pace = options.to_file, _wanted(options, times), _query(options), _pace(options.speed)
     is_raw = not (options.named or options.as_json)
     form = _form(raw=is_raw, as_json=options.as_json, timed=False)
     if options.to_subject and (to_file or not is_raw):
@@ -279,7 +280,7 @@ def replay(options: ReplayOptions) -> int:
     async def work() -> int:
         async with FleetLog(places, wanted, patience=PATIENCE_SECONDS, name="replay") as log, receiver() as takes:
             found = _report_missing(log, wanted, waits=False)
-            await send_stored(log, wanted, chosen, takes, pace=pace)
+            await send_stored(log, wanted, query, takes, pace=pace)
         return EXIT_OTHER if log.troubled or not found else 0
 
     return _run(work)
@@ -340,10 +341,10 @@ def _wanted(choice: LineOptions, times: Times) -> Wanted:
     )  # fmt: skip
 
 
-def _sieve(choice: LineOptions) -> Sieve:
+def _query(choice: LineOptions) -> Query:
     if not choice.grep and (choice.ignore_case or choice.invert_match):
         raise UsageError("-i and -v go with --grep", hint="name what lines hold: --grep PATTERN")
-    return sieve(choice.grep or (), flags=re.IGNORECASE if choice.ignore_case else 0, matching=not choice.invert_match)
+    return grep(choice.grep or (), ignores_case=choice.ignore_case, inverted=choice.invert_match)
 
 
 def _form(*, raw: bool, as_json: bool, timed: bool) -> Form:

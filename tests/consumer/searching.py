@@ -15,12 +15,11 @@ from keeping import DAY_NS, seal_all, write_open
 
 from consumer.archive import parts as file_index
 from consumer.archive.event_times import TimeOf
-from consumer.archive.selection import Wanted
+from consumer.archive.selection import USUAL, Wanted
 from consumer.read.file_search import FileSearch, Hit, Request
 from consumer.read.neighbours import Neighbours
-from consumer.read.query import USUAL
+from consumer.read.query import Query
 from consumer.read.search_pool import Search
-from consumer.read.search_query import Query
 from shipper.layout import NANOSECONDS
 
 

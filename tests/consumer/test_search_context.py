@@ -17,8 +17,8 @@ from consumer.archive.frame_index import FRAME_BYTES
 from consumer.archive.selection import Globs, Wanted
 from consumer.read.browse.search_process import Around, SearchRequest, command
 from consumer.read.neighbours import Neighbours
+from consumer.read.query import parse
 from consumer.read.search_display import Groups, ShownHit
-from consumer.read.search_query import parse
 from shipper.layout import NANOSECONDS, day_of
 
 FILE = "/var/log/app.log"

@@ -13,8 +13,8 @@ from consumer.archive import parts as file_index
 from consumer.archive.event_times import TimeOf
 from consumer.archive.selection import Wanted
 from consumer.read.file_search import Hit, Request
+from consumer.read.query import parse
 from consumer.read.search_pool import Search
-from consumer.read.search_query import parse
 
 LINES = 60_000
 FILE = ("web1.example.net", "/a.log")

@@ -14,8 +14,7 @@ from consumer.archive.event_times import TimeOf
 from consumer.archive.selection import Wanted
 from consumer.read import records
 from consumer.read.neighbours import Neighbours
-from consumer.read.search_query import parse
-from consumer.read.search_unit import Unit
+from consumer.read.query import Unit, parse
 from shipper.layout import NANOSECONDS
 
 WORDS = ("crash", "at app.py", "retry", "slow", "x", "")

@@ -11,7 +11,7 @@ from situations import shows
 
 from consumer.archive import parts
 from consumer.archive.selection import Wanted
-from consumer.read.search_query import Case, Options, parse
+from consumer.read.query import Case, Options, parse
 from shipper.errors import ConfigError, UsageError
 
 WEB = [(f"web{number}.example", "/var/log/app.log") for number in range(1, 4)]
