@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from consumer.archive import parts as file_index
 from consumer.archive.event_times import TimeOf, TimeOrigin
 from consumer.archive.parts import Part
+from consumer.archive.reader import ArchiveReader
 from consumer.archive.selection import USUAL, Wanted, allowance_of, wanted_of, zone_of
 from consumer.read import selection_notes
 from consumer.read.display import (
@@ -61,8 +61,9 @@ def run(options: SearchOptions) -> int:
     counts_only = options.count is not None or (bool(bucket_ns) and options.limit is None)
     most = 0 if counts_only else DEFAULT_LIMIT if options.limit is None else options.limit
     _check(options, excludes_follow=counts_only or bool(bucket_ns), is_unlimited=not most and not counts_only)
+    archive = ArchiveReader(settings.collector.directory, settings.collector.state)
     request = Request(
-        archive=settings.collector.directory,
+        archive=archive,
         query=query,
         since_ns=wanted.since_ns,
         until_ns=wanted.until_ns,
@@ -77,7 +78,7 @@ def run(options: SearchOptions) -> int:
         unit=Unit.RECORD if options.records else Unit.LINE,
         zone=options.timezone if zone not in {None, dt.UTC} else "",
     )
-    parts = file_index.find(request.archive, settings.collector.state, wanted, {})
+    parts = archive.find(wanted)
     output = _Output(
         as_json=options.as_json, screen=screen_for(options.color), progress=options.progress, request=request,
         by=options.count, times=ShownTimes(by, zone), wanted=wanted,
@@ -85,16 +86,16 @@ def run(options: SearchOptions) -> int:
     if options.explain:
         output.explain(parts)
         return EXIT_OK
-    neighbours = Neighbours(request.archive)
+    neighbours = Neighbours(archive)
     if options.before or options.after or options.records:
-        neighbours = Neighbours.around(request.archive, settings.collector.state, wanted, parts)
+        neighbours = Neighbours.around(archive, wanted, parts)
     jobs = options.jobs or len(os.sched_getaffinity(0))
     with Search(request, parts, jobs=jobs, neighbours=neighbours) as found:
         output.show(found)
     chosen = selection_notes.Selection(
         wanted, hosts=options.hosts or (), files=options.files or (), query=options.query
     )
-    output.notes(selection_notes.notes(request.archive, settings.collector.state, chosen, parts, is_any=output.is_any))
+    output.notes(selection_notes.notes(archive, chosen, parts, is_any=output.is_any))
     output.notes(query.notes)
     if options.follow:
         from consumer.read.search_live import Arriving  # noqa: PLC0415 - only -f needs a server

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from consumer.archive.event_times import TimeOf
 from consumer.archive.parts import is_archive, is_empty
+from consumer.archive.reader import ArchiveReader
 from consumer.archive.selection import Allowance, Wanted, allowance_of, wanted_of, zone_of
 from consumer.read.display import STDOUT, Form, Printer, Screen, screen_for, shown_time
 from consumer.read.follow import FleetLog, Places, tell
@@ -310,9 +311,9 @@ def _report_missing(log: FleetLog, wanted: Wanted, *, waits: bool) -> bool:
         if not waits and archive is None:
             raise StreamMissing("the server has no stream of logs", hint="fshipper partition apply --partitions N")
         tell("the server has no stream of logs so far")
-    if archive and not log.places.streams and is_empty(archive):
+    if archive and not log.places.streams and is_empty(archive.directory):
         raise Unavailable(
-            f"nothing is archived yet in {archive.absolute()}",
+            f"nothing is archived yet in {archive.directory.absolute()}",
             hint="is it the collector's directory? --archive DIR names another; without --from the streams are read",
         )
     unknown = log.unknown(wanted.hosts)
@@ -326,10 +327,11 @@ def _report_missing(log: FleetLog, wanted: Wanted, *, waits: bool) -> bool:
 def _places(settings: Settings, archive: Path | None, origin: Origin) -> Places:
     """Without --archive: the directory where a collector of this machine would write, if it exists."""
     directory = settings.collector.directory
-    at_hand = archive is not None or origin is Origin.ARCHIVE or is_archive(directory)
+    is_at_hand = archive is not None or origin is Origin.ARCHIVE or is_archive(directory)
+    reads_archive = is_at_hand and origin is not Origin.STREAMS
     return Places(
         settings=settings,
-        archive=directory if at_hand and origin is not Origin.STREAMS else None,
+        archive=ArchiveReader(directory, settings.collector.state) if reads_archive else None,
         streams=origin is not Origin.ARCHIVE,
     )
 

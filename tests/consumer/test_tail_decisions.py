@@ -10,10 +10,11 @@ from collecting import Log
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consumer.archive import lines
 from consumer.archive.selection import Globs, Wanted, globs_of_hosts
 from consumer.read.dedup import Deduplicator
 from consumer.read.display import Form, Printer, Screen, harmless
-from consumer.read.follow import HORIZON_SECONDS, Merge, _cut
+from consumer.read.follow import HORIZON_SECONDS, Merge
 from consumer.read.piece import Last, Piece
 from consumer.read.query import grep
 from consumer.read.tail import Outlet, Pace
@@ -162,14 +163,14 @@ def test_a_line_of_another_system_ends_before_its_cr():
 
 
 def test_a_line_that_is_longer_than_a_cut_stays_whole():
-    assert list(_cut(iter([b"aaaaaa\nb\n"]), 3)) == [b"aaaaaa\n", b"b\n"]
+    assert list(lines.Block(b"aaaaaa\nb\n", 0, 9, 5).pieces(3)) == [(5, b"aaaaaa\n"), (12, b"b\n")]
 
 
 @given(st.lists(st.binary(max_size=30), max_size=10), st.integers(1, 40))
 def test_cutting_an_archived_text_changes_no_byte_and_parts_no_short_line(texts: list[bytes], size: int):
-    parts = list(_cut(iter(texts), size))
+    parts = [text for block in lines.whole_lines(iter(texts), 0) for _, text in block.pieces(size)]
     assert b"".join(parts) == b"".join(texts)
-    assert all(part.endswith(b"\n") or len(part) >= size for part in parts[:-1])
+    assert all(part.endswith(b"\n") for part in parts[:-1])
 
 
 @given(st.binary(max_size=60))
