@@ -14,8 +14,8 @@ from consumer.commit.frame_cache import FrameCache
 from consumer.commit.staged_batch import Hole, RunTotals, StagedBatch
 from consumer.commit.store import PartitionStore
 from consumer.commit.watermark import REASON_EXCLUDED, REASON_FORKED, REASON_REWRITTEN
-from consumer.dlq import publish
 from consumer.model import PartitionOptions, SourceKey, Until
+from consumer.partition import dead_letters
 from consumer.partition.maintenance import ControlRequests, Maintenance, RedactedSums, partition_tasks
 from consumer.partition.missing_ranges import MissingRanges
 from consumer.partition.purge import StreamPurge
@@ -119,7 +119,7 @@ class Worker:
         async with store.others.sources.exclusive(store.others.maybe_shared(batch, store.journal.is_cached)):
             await store.lease.hold()
             staged = await store.run(self._applier.stage, batch, missing.open, missing.given_up)
-            await publish.keep_all(inbox, staged.dead_letters, stream=self._options.stream)
+            await dead_letters.keep_all(inbox, staged.dead_letters, stream=self._options.stream)
             await store.lease.hold()
             await store.run(store.sink.sync)
             await store.lease.hold()

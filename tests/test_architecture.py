@@ -61,6 +61,10 @@ OWNERS = {
     "apprise": ("spark_analytics/delivery/transport.py",),
     "sqlite3": tuple(f"{program}/" for program in sorted(PROGRAMS)),
     "shipper.testing": ("shipper/testing/",),
+    "consumer.audit": ("consumer/audit/",),
+    "consumer.read": ("consumer/read/", "consumer/dlq/"),
+    "consumer.dlq": ("consumer/dlq/", "consumer/audit/"),
+    "consumer.fleet": ("consumer/fleet/", "consumer/read/browse/", "consumer/app.py"),  # its status page
 }
 """What only some may import, by the beginning of their path."""
 
@@ -228,6 +232,8 @@ PLANTED = {
     "metrics outside of telemetry": ("shipper/events.py", "from prometheus_client import Counter"),
     "pyspark outside of spark": ("consumer/commit/sink.py", "from pyspark.sql import SparkSession"),
     "sqlite in the shared core": ("shipper/durable_files.py", "import sqlite3"),
+    "a tool in the collector": ("consumer/pipeline.py", "from consumer.read.query import parse"),
+    "a tool in the library": ("consumer/archive/parts.py", "from consumer.audit import redact"),
     "fakes in a program": ("consumer/cli.py", "from shipper.testing import Bus"),
     "fakes in a program by their room": ("consumer/cli.py", "from shipper import testing"),
     "fakes at the edge": ("shipper/lifecycle.py", "import shipper.testing.server"),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from consumer.archive import manifest_listing, manifests
+from consumer.archive import manifests
 from shipper import events
 from shipper.duplicates import Index
 
@@ -95,8 +95,8 @@ class DuplicateCount:
         """Names, sizes and times of the manifests of each day that is counted."""
         found: dict[str, Signature] = {}
         left = self._most
-        for date in sorted(manifest_listing.days(self._archive) - manifests.removed_days(self._archive), reverse=True):
-            signature = manifest_listing.signature(self._archive, date)
+        for date in sorted(manifests.days(self._archive) - manifests.removed_days(self._archive), reverse=True):
+            signature = manifests.signature(self._archive, date)
             left -= sum(size for size, _ in signature.values())
             if found and left < 0:
                 break
@@ -105,22 +105,19 @@ class DuplicateCount:
 
     def _copies(self, date: str, go_on: Callable[[], bool]) -> list[_OrderedSegment]:
         """The segments of a day that count, first copies first."""
-        by_path: dict[int, _OrderedSegment] = {}
-        replaced: set[int] = set()
-        began = time.thread_time()
-        for number, fields in enumerate(manifests.fields_of_day(self._archive, date), start=1):
-            try:
-                copy, path = _copy(fields), hash(str(fields["path"]))
-                replaced.update(hash(str(part)) for part in fields.get("replaces", ()))
-            except (KeyError, TypeError, ValueError):  # damaged: the audit reports it
-                continue
-            by_path[path] = copy
+        began, number = time.thread_time(), 0
+
+        def take(fields: dict[str, Any]) -> _OrderedSegment:
+            nonlocal began, number
+            number += 1
             if number % LINES_A_TURN == 0:
                 if not go_on():
                     raise _StoppedError
                 spent, began = time.thread_time() - began, time.thread_time()
                 time.sleep(min(LONGEST_PAUSE, max(0.0, spent)))
-        return sorted(copy for path, copy in by_path.items() if path not in replaced)
+            return _copy(fields)
+
+        return sorted(manifests.counted(self._archive, date, take))
 
     def _report(self, counted: Counter[int]) -> None:
         before = self.bytes

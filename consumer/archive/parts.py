@@ -1,26 +1,16 @@
-"""Which files of an archive hold the requested text that the streams no longer have: by manifests and journals."""
+"""The files of the archive that hold text, as manifests and journals list them, and what a directory is."""
 
-import contextlib
 import datetime as dt
-import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from consumer.archive import manifest_listing, stored_times
-from consumer.archive.directory import IDENTITY, manifests_of_day
-from consumer.archive.event_times import lag_of
+from consumer.archive import manifests, stored_times
 from consumer.archive.expected_file import ExpectedFile
-from consumer.archive.journal_snapshot import JournalSnapshots, journal_directory
 from consumer.archive.selection import Wanted
-from consumer.archive.stored_times import StoredTimes
 from shipper import layout, manifest
-from shipper.errors import ConfigError
 from shipper.manifest import Segment, SourceSpan
 
-OPEN_PROBES = 6
-"""Places of an open file whose lines are compared with their stored times, of each kind, at every search."""
 ROUNDED_NS = 1000
 """Manifests have microseconds."""
 
@@ -71,43 +61,6 @@ class Part:
         return (until_ns is None or self.first_ns < until_ns) and self.last_ns + ROUNDED_NS >= since_ns
 
 
-def find(archive: Path, state: Path | None, wanted: Wanted, borders: Mapping[int, int]) -> list[Part]:
-    """The files to read, oldest first; `borders`: by partition, from when on (ns) its stream has everything.
-
-    Raises:
-        ConfigError: there is no archive, or it cannot be read.
-    """
-    try:
-        identity = _identity(archive)
-        opened = list(_open(archive, state, identity, wanted))  # first: a file that is sealed now is in both lists
-        parts = {part.path: part for part in _sealed(archive, wanted)}
-        sealed = {_first_message(part) for part in parts.values()}
-        for part in opened:
-            if not parts.keys() & {part.path, *part.others} and _first_message(part) not in sealed:
-                parts[part.path] = part
-    except OSError as error:
-        raise ConfigError(
-            f"the archive {archive} cannot be read: {error.strerror}", hint="read it as the collector's user or group"
-        ) from None
-    needed = [each for each in parts.values() if each.raw and each.first_ns < borders.get(each.partition, 1 << 63)]
-    return sorted(needed, key=lambda part: (part.first_ns, part.path))
-
-
-def opened(archive: Path, state: Path | None, wanted: Wanted) -> list[Part]:
-    """Files that are not sealed. Raises ConfigError: there is no archive; OSError."""
-    return [part for part in _open(archive, state, _identity(archive), wanted) if part.raw]
-
-
-def segments_of_day(archive: Path, date: str, host: str, file: str, sign: bytes) -> list[Part]:
-    """The segments of a file on one day; each line about them in a manifest contains `sign`. Raises OSError."""
-    segments: list[Segment] = []
-    for path in manifests_of_day(archive, date):
-        with path.open("rb") as lines:
-            found = manifest.segments_in(line for line in lines if sign in line)
-            segments += [each for each in found if (each.host, each.file) == (host, file)]
-    return [part for segment in manifest.standing(segments) if (part := _of_segment(segment)).raw]
-
-
 def is_archive(directory: Path) -> bool:
     """Whether a collector writes there."""
     try:
@@ -133,67 +86,11 @@ def is_empty(archive: Path) -> bool:
         names = os.listdir(archive)
     except OSError:
         return False
-    return not manifest_listing.days(archive) and all(name.startswith(("_", ".")) for name in names)
+    return not manifests.days(archive) and all(name.startswith(("_", ".")) for name in names)
 
 
-def _sealed(archive: Path, wanted: Wanted) -> Iterator[Part]:
-    since_ns, until_ns = wanted.stored_span()
-    first, last = layout.day_of(since_ns), layout.day_of(until_ns) if until_ns is not None else ""
-    for date in sorted(manifest_listing.days(archive)):
-        is_outside = date < first or bool(last and date > last)
-        if is_outside and wanted.allowance is None:
-            continue
-        segments: list[Segment] = []
-        for path in manifests_of_day(archive, date):
-            with path.open("rb") as lines:
-                listed = filter(_tells_of_lag, lines) if is_outside else lines
-                segments += [each for each in manifest.segments_in(listed) if _is_of(wanted, each.host, each.file)]
-        for segment in manifest.standing(segments):
-            part = _of_segment(segment)
-            if part.is_within(wanted):
-                yield part
-
-
-def _tells_of_lag(line: bytes) -> bool:
-    """Whether the lines of a segment are of a time far from that of storing, or it replaces others."""
-    return b'"late":' in line or b'"ahead":' in line or b'"replaces":' in line
-
-
-def _open(archive: Path, state: Path | None, identity: str, wanted: Wanted) -> Iterator[Part]:
-    directory = journal_directory(archive, identity, state if identity else None)
-    if not directory.is_dir():
-        return
-    with JournalSnapshots(directory) as journals:
-        for entry in journals.entries():
-            part = _of_entry(entry)
-            if not _is_of(wanted, part.host, part.file):
-                continue
-            if wanted.allowance is not None and (wanted.since_ns or wanted.until_ns is not None):
-                part = _with_lag(archive, part)
-            if part.is_within(wanted):
-                yield part
-
-
-def _with_lag(archive: Path, part: Part) -> Part:
-    """An open file with how late and how far ahead its lines are; a segment's manifest line has that."""
-    if part.codec != "none" or not part.raw:
-        return part
-    times = StoredTimes.of(part.marks, first_ns=part.first_ns, last_ns=part.last_ns, raw=part.raw)
-    with contextlib.suppress(OSError), (archive / part.path).open("rb") as text:
-        lag = lag_of(text, times, part.day, part.zone, probes=OPEN_PROBES)
-        return replace(part, late=lag.late, ahead=lag.ahead)
-    return part
-
-
-def _first_message(part: Part) -> tuple[int, str, str, int, int]:
-    """Identity of a file that was open and is sealed: the message that it begins with, and when that was stored.
-
-    A stream that was created again counts from 1 again.
-    """
-    return part.partition, part.host, part.file, part.first_sequence, part.first_ns // ROUNDED_NS
-
-
-def _of_segment(segment: Segment) -> Part:
+def of_segment(segment: Segment) -> Part:
+    """The part that a manifest line describes."""
     return Part(
         partition=segment.partition,
         host=segment.host,
@@ -216,7 +113,8 @@ def _of_segment(segment: Segment) -> Part:
     )
 
 
-def _of_entry(entry: ExpectedFile) -> Part:
+def of_entry(entry: ExpectedFile) -> Part:
+    """The part that a journal describes: an open file."""
     return Part(
         partition=entry.key.partition,
         host=entry.key.host,
@@ -235,21 +133,3 @@ def _of_entry(entry: ExpectedFile) -> Part:
         zone=entry.zone,
         is_as_it_was=not (entry.joins or entry.filtered or entry.edited),
     )
-
-
-def _is_of(wanted: Wanted, host: str, file: str) -> bool:
-    return wanted.hosts.takes(host) and wanted.has_file(file)
-
-
-def _identity(archive: Path) -> str:
-    """The identity of an archive; empty: it has none. Raises ConfigError: there is no archive, OSError: no right."""
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        os.listdir(archive)  # an archive that may not be read is not one that is missing
-    if not is_archive(archive):
-        raise ConfigError(
-            f"there is no archive at {archive.absolute()}", hint="name the collector's directory: --archive DIR"
-        )
-    try:
-        return str(json.loads((archive / IDENTITY).read_bytes())["id"])
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return ""

@@ -10,13 +10,14 @@ import itertools
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from consumer.archive import frame_index, manifests
 from consumer.archive.event_times import SAMPLE_BYTES
 from consumer.archive.frame_index import FRAME_BYTES, FrameIndex
+from consumer.archive.lines import Block, whole_lines, without_first_line
 from consumer.archive.manifests import listed_segments
 from consumer.archive.parts import Part
 from consumer.archive.segment_io import CHUNK_BYTES, CountingReader, texts
@@ -34,14 +35,14 @@ class RemovedError(FileNotFoundError):
 
 @dataclass(slots=True)
 class SegmentReader:
-    """The text of a part, a chunk at a time."""
+    """The lines of a part, a block at a time."""
 
     path: str  #: relative to the archive, where it was found
-    text_start: int  #: where the first chunk begins in the text of the part
+    text_start: int  #: where the first line begins in the text of the part
     times: StoredTimes  #: when the text of the part was stored
     stored: CountingReader  #: counts the bytes that were read
-    chunks: Iterator[bytes]
-    sample: bytes = b""  #: the beginning of the text that is read
+    blocks: Iterator[Block]
+    sample: bytes  #: the beginning of the text that is read
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,16 @@ def open_part(archive: Path, part: Part, since_ns: int, until_ns: int | None) ->
     """
     location, stream = _opened(archive, part)
     with stream:
-        yield _from_line(_reader(stream, part, location, since_ns, until_ns))
+        start, times, stored, chunks = _chunks(stream, part, location, since_ns, until_ns)
+        blocks = whole_lines(chunks, start)
+        if start:
+            blocks = without_first_line(blocks)
+        if (first := next(blocks, None)) is None:
+            yield SegmentReader(location.path, start, times, stored, blocks, b"")
+        else:
+            sample = first.text[first.start : first.start + SAMPLE_BYTES]
+            blocks = itertools.chain([first], blocks)
+            yield SegmentReader(location.path, first.at + first.start, times, stored, blocks, sample)
 
 
 @contextmanager
@@ -75,15 +85,24 @@ def open_text(archive: Path, part: Part, start: int, end: int) -> Iterator[Itera
         yield _text(stream, part, inner)
 
 
-def _reader(stream: BinaryIO, part: Part, location: _Location, since_ns: int, until_ns: int | None) -> SegmentReader:
+class _Chunks(NamedTuple):
+    """Text of a part that may begin within a line, and ends at the end of one."""
+
+    start: int  #: where the first chunk begins in the text of the part
+    times: StoredTimes
+    stored: CountingReader
+    text: Iterator[bytes]
+
+
+def _chunks(stream: BinaryIO, part: Part, location: _Location, since_ns: int, until_ns: int | None) -> _Chunks:
     is_sealed, codec, index = _form(stream, part, location)
     times = _times(stream, part, location, index) if is_sealed and codec == "zstd" else _of_part(part)
     if codec == "none":
-        return _plain_reader(stream, location, times, times.within(since_ns, until_ns))
+        return _plain_chunks(stream, location, times, times.within(since_ns, until_ns))
     if index is None:
         stored = CountingReader(stream, sys.maxsize if is_sealed else part.stored)
         chunks = _cut(texts(stored, codec), location.start, location.end, location.end)
-        return SegmentReader(location.path, 0, times, stored, chunks)
+        return _Chunks(0, times, stored, chunks)
     wanted = range(len(index.frames))
     if index.has_times:
         of_all = index.stored_times(part.first_ns, part.last_ns)
@@ -96,7 +115,7 @@ def _reader(stream: BinaryIO, part: Part, location: _Location, since_ns: int, un
     chunks = _cut(
         _to_line_end(stored, codec, following), start - raw, max(start, end) - raw, max(start, location.end) - raw
     )
-    return SegmentReader(location.path, start - location.start, times, stored, chunks)
+    return _Chunks(start - location.start, times, stored, chunks)
 
 
 def _text(stream: BinaryIO, part: Part, location: _Location) -> Iterator[bytes]:
@@ -126,7 +145,7 @@ def _of_frames(stream: BinaryIO, index: FrameIndex, wanted: range) -> tuple[int,
     return raw, raw + sum(frame.raw for frame in frames), CountingReader(stream, sum(frame.stored for frame in frames))
 
 
-def _plain_reader(stream: BinaryIO, location: _Location, times: StoredTimes, wanted: tuple[int, int]) -> SegmentReader:
+def _plain_chunks(stream: BinaryIO, location: _Location, times: StoredTimes, wanted: tuple[int, int]) -> _Chunks:
     """The bytes of the text that are wanted, and about as much before them as of frames."""
     start, end = max(0, wanted[0] - FRAME_BYTES), wanted[1]
     length, rest = (end - start, times.raw - end) if wanted[0] < end else (0, 0)
@@ -134,7 +153,7 @@ def _plain_reader(stream: BinaryIO, location: _Location, times: StoredTimes, wan
     stored = CountingReader(stream, length)
     following = itertools.repeat(CHUNK_BYTES, -(-rest // CHUNK_BYTES))
     chunks = _cut(_to_line_end(stored, "none", following), 0, length, length + rest)
-    return SegmentReader(location.path, start, times, stored, chunks)
+    return _Chunks(start, times, stored, chunks)
 
 
 def _to_line_end(stored: CountingReader, codec: str, following: Iterable[int]) -> Iterator[bytes]:
@@ -151,21 +170,6 @@ def _to_line_end(stored: CountingReader, codec: str, following: Iterable[int]) -
             yield text[: end or len(text)]
             if end:
                 return
-
-
-def _from_line(reader: SegmentReader) -> SegmentReader:
-    """Without the end of a line that began before the text that is read, and with a sample of it."""
-    start, is_within_line = reader.text_start, reader.text_start > 0
-    for chunk in reader.chunks:
-        cut = chunk.find(b"\n") + 1 if is_within_line else 0
-        is_within_line = is_within_line and not cut
-        if is_within_line or cut == len(chunk):
-            start += len(chunk)
-            continue
-        chunks = itertools.chain([chunk[cut:] if cut else chunk], reader.chunks)
-        sample = chunk[cut : cut + SAMPLE_BYTES]
-        return replace(reader, text_start=start + cut, chunks=chunks, sample=sample)
-    return replace(reader, text_start=start)
 
 
 def _times(stream: BinaryIO, part: Part, location: _Location, index: FrameIndex | None) -> StoredTimes:

@@ -1,5 +1,6 @@
 """Which hosts, files and times are read: patterns of names, and a range of days."""
 
+import datetime as dt
 import fnmatch
 import functools
 import itertools
@@ -9,8 +10,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from consumer.archive.event_times import AHEAD_SECONDS, LATE_SECONDS
+from shipper import zone_names, zones
 from shipper.errors import UsageError
 from shipper.layout import NANOSECONDS
+from shipper.moments import duration_seconds, moment
 
 _GLOB_SIGNS = frozenset("*?[")
 
@@ -31,6 +34,9 @@ class Allowance(NamedTuple):
 
     late_ns: int = LATE_SECONDS * NANOSECONDS  #: so long after the time in it a line is stored
     ahead_ns: int = AHEAD_SECONDS * NANOSECONDS  #: so long before it
+
+
+USUAL = Allowance()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +85,39 @@ def globs_of_hosts(patterns: Iterable[str]) -> Globs:
         if not each or re.search(r"[\s/>]", each):
             raise UsageError(f"{each!r} is no host", hint="name hosts as web1.example.net, 'web*' or '*.example.net'")
     return Globs(() if "*" in lower else lower)
+
+
+def wanted_of(
+    hosts: Iterable[str] | None, files: Iterable[str] | None, *, since: str, until: str, now_ns: int,
+    zone: dt.tzinfo = dt.UTC, allowance: Allowance | None = None,
+) -> Wanted:  # fmt: skip
+    """The lines that the options of `tail`, `replay` and `search` select. Raises UsageError: an option is not valid."""
+    since_ns = moment(since, now_ns, zone) if since else 0
+    wanted = Wanted(
+        hosts=globs_of_hosts(hosts or ()),
+        files=Globs(tuple(files or ())),
+        since_ns=since_ns,
+        until_ns=moment(until, now_ns, zone, after_ns=since_ns) if until else None,
+        allowance=allowance,
+    )
+    if wanted.until_ns is not None and wanted.until_ns <= wanted.since_ns:
+        raise UsageError("--until is not after --since", hint="10m means ten minutes before now")
+    return wanted
+
+
+def zone_of(name: str) -> dt.tzinfo | None:
+    """The zone in which times are shown; None: that of each host. Raises UsageError."""
+    if name == "host":
+        return None
+    return zone_names.chosen((zones.of_system() or "UTC") if name == "local" else name, "local", "host")
+
+
+def allowance_of(late: str) -> Allowance:
+    """How late lines may be, of `--late`; empty: the usual. Raises UsageError."""
+    seconds = duration_seconds(late) if late else None
+    if late and seconds is None:
+        raise UsageError(f"--late {late!r} is not a duration", hint="write 10m, 1h or 1d")
+    return USUAL if seconds is None else USUAL._replace(late_ns=round(seconds * NANOSECONDS))
 
 
 def _tokens(pattern: str) -> str:

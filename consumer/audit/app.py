@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 from rich.text import Text
 
-from consumer.archive import manifest_listing
+from consumer.archive import manifests
 from consumer.archive.directory import IDENTITY, existing_identity
 from consumer.archive.finding import Finding, Weight
 from consumer.archive.journal_snapshot import JournalSnapshots, journal_directory
@@ -101,7 +101,7 @@ def _scope(chosen: CollectorSettings, options: AuditOptions) -> Scope:
     identity = existing_identity(archive, hint=_NAME_IT)
     journals = journal_directory(archive, identity, chosen.state)
     scope = Scope(archive=archive, journals=journals, since=since, until=until, host=host)
-    days = manifest_listing.days(archive) | manifest_listing.directory_days(archive) | removed_days(archive)
+    days = manifests.days(archive) | manifests.directory_days(archive) | removed_days(archive)
     if (since or until) and not any(map(scope.has_day, days)):
         listed = f"it has {min(days)} to {max(days)}" if days else "it has no day at all"
         raise Unavailable(f"the archive {archive} has nothing of these days; {listed}", hint="choose another --date")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from consumer.archive import manifest_listing
+from consumer.archive import manifests
 from consumer.archive.directory import LOCKS, is_written
 from consumer.archive.expected_file import ExpectedFile
 from consumer.archive.finding import Finding, Kind, Weight
@@ -122,7 +122,7 @@ class Audit:
         """Every day for which a file exists or should exist."""
         archive = self._scope.archive
         journaled = {entry.key.date for entry in self._journals.entries()}
-        return manifest_listing.days(archive) | manifest_listing.directory_days(archive) | journaled
+        return manifests.days(archive) | manifests.directory_days(archive) | journaled
 
     def _bounds(self, days: set[str], removed: set[str]) -> SourceBounds:
         """How far sources can be followed: any part of them may be in days that are removed or not audited."""
@@ -163,11 +163,11 @@ class Audit:
     def _settled_inventory(self, date: str) -> DayInventory:
         """An inventory during which nothing was sealed. If that is not possible, open files are left out of it."""
         for _ in range(SETTLING_TRIES):
-            before = manifest_listing.signature(self._scope.archive, date)
+            before = manifests.signature(self._scope.archive, date)
             with JournalSnapshots(self._scope.journals) as journals:
                 rows = [entry for entry in journals.entries() if entry.key.date == date]
                 looked = take_inventory(self._scope, date, rows, journals.epochs)
-            if manifest_listing.signature(self._scope.archive, date) == before:
+            if manifests.signature(self._scope.archive, date) == before:
                 return looked
         self._is_settled = False
         looked = take_inventory(self._scope, date, rows, journals.epochs)

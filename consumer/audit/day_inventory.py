@@ -1,5 +1,6 @@
 """The inventory of a day: the files that manifests and journals list, and files that none of them lists.
 
+A path that two collectors list counts once; what disagrees is damage.
 Files that no manifest or journal lists are ignored by every reader.
 """
 
@@ -10,17 +11,91 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from consumer.archive import manifest_listing
-from consumer.archive.expected_file import ExpectedFile
+from consumer.archive import manifests
+from consumer.archive.expected_file import ExpectedFile, of_segment
 from consumer.archive.finding import Finding, Kind, Weight
-from consumer.archive.manifest_listing import Listed
 from consumer.segments.sealer import unfinished_target
-from shipper import layout
+from shipper import layout, manifest
 from shipper.errors import UsageError
+from shipper.manifest import Damage, Segment
 
 STATE_HINT = "name the directory of the collector's journals: SHIPPER_STATE (--state)"
 _UNLISTED_HINT = "if it was moved, move it back; else take it out of the archive: no report counts it"
+_MEND = "restore the manifest from a copy; what it does not list is not counted by any report"
 _UNFINISHED = "a segment that a kill left unlisted; the next start of the collector finishes it"
+
+
+@dataclass(slots=True, kw_only=True)
+class Listed:
+    """The segments of one day that count, by path, and what is wrong with the manifests."""
+
+    entries: dict[str, ExpectedFile] = field(default_factory=dict)
+    replaced: set[str] = field(default_factory=set)  #: parts of merged segments: they count no more
+    torn: list[Finding] = field(default_factory=list)  #: last lines that were cut off, as a kill leaves them
+    findings: list[Finding] = field(default_factory=list)
+
+
+def listed_on(archive: Path, date: str) -> Listed:
+    """Everything in the manifests of `date`. Raises OSError."""
+    directory = (archive / layout.manifest_path(date, "x")).parent
+    names = sorted(os.listdir(directory)) if directory.is_dir() else []
+    listed, segments = Listed(), dict[str, Segment]()
+    for name in names:
+        relative = f"{layout.MANIFEST_DIRECTORY}/date={date}/{name}"
+        if name.endswith(".jsonl"):
+            _read_one(archive, relative, date, segments, listed)
+        elif name.endswith(".done") and f"{name.removesuffix('.done')}.jsonl" not in names:
+            text = "the day is closed, but the manifest that it closes is not there"
+            listed.findings.append(_damage(date, relative, text))
+    for segment in segments.values():
+        listed.replaced.update(segment.replaces)
+    for path in listed.replaced & listed.entries.keys():
+        del listed.entries[path]
+    return listed
+
+
+def _read_one(archive: Path, relative: str, date: str, segments: dict[str, Segment], listed: Listed) -> None:
+    own: set[str] = set()
+    for number, segment in manifest.read_lines(line.text for line in manifests.lines_of(archive / relative)):
+        if isinstance(segment, Damage):
+            finding = _damage(date, relative, f"line {number} cannot be read: {segment.reason}")
+            (listed.torn if segment.is_torn else listed.findings).append(finding)
+            continue
+        try:
+            _check_place(segment, date)
+            entry = of_segment(segment, date)
+        except ValueError as error:
+            listed.findings.append(_damage(date, relative, f"line {number} cannot be read: {error}"))
+            continue
+        if segment.path in own:
+            text = f"line {number} lists {segment.path} a second time"
+            listed.findings.append(_damage(date, relative, text, entry))
+        elif segment.path in segments and _essence(segments[segment.path]) != _essence(segment):
+            other = segments[segment.path].collector
+            text = f"line {number} has other values for {segment.path} than the manifest of {other}"
+            listed.findings.append(_damage(date, relative, text, entry))
+        own.add(segment.path)
+        if segment.path not in segments:
+            segments[segment.path], listed.entries[segment.path] = segment, entry
+
+
+def _check_place(segment: Segment, date: str) -> None:
+    """Raises ValueError: the line lists a file at a path that is not allowed, or of a codec that is unknown."""
+    if segment.codec not in layout.CODEC_SUFFIXES:
+        raise ValueError(f"the codec {segment.codec!r} is unknown")
+    key = layout.FileKey(date, segment.partition, segment.host, segment.file)
+    if not segment.path.startswith(f"{layout.directory(key)}/{layout.file_name(segment.file)}-"):
+        raise ValueError(f"the path {segment.path!r} is not the place of {segment.file} of {segment.host}")
+
+
+def _essence(segment: Segment) -> Segment:
+    """What two collectors that sealed the same file must agree on: another library may compress otherwise."""
+    return replace(segment, collector="", sealed_at="", bytes_stored=0, crc32_stored="")
+
+
+def _damage(date: str, path: str, text: str, entry: ExpectedFile | None = None) -> Finding:
+    host, file = (entry.key.host, entry.key.file) if entry else ("", "")
+    return Finding(kind=Kind.BAD_MANIFEST, date=date, path=path, text=text, host=host, file=file, hint=_MEND)
 
 
 def unlisted_files(archive: Path, date: str, known: "AccountedFiles") -> Iterator[Finding]:
@@ -159,7 +234,7 @@ class DayInventory:
 
 def take_inventory(scope: Scope, date: str, rows: Sequence[ExpectedFile], epochs: Mapping[int, int]) -> DayInventory:
     """The inventory of `date`. `rows`: the files in journals; `epochs`: of each partition. Raises OSError."""
-    listed = manifest_listing.read(scope.archive, date)
+    listed = listed_on(scope.archive, date)
     waiting = {row.path: row for row in rows if row.becomes not in listed.entries}
     entries = {path: entry for path, entry in (listed.entries | waiting).items() if scope.has_host(entry.key.host)}
     paths = {*listed.entries, *listed.replaced}
@@ -174,7 +249,7 @@ def take_inventory(scope: Scope, date: str, rows: Sequence[ExpectedFile], epochs
 
 def hosts(scope: Scope) -> set[str]:
     """The hosts of which the archive has a directory."""
-    days = filter(scope.has_day, manifest_listing.directory_days(scope.archive))
+    days = filter(scope.has_day, manifests.directory_days(scope.archive))
     found = {host for date in days for _, _, host in host_directories(scope.archive, date)}
     return set(filter(scope.has_host, found))
 

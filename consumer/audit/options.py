@@ -20,22 +20,24 @@ class AuditOptions:
     left to remove.
     """
 
-    directory: Annotated[Path | None, typer.Argument(help="The archive (SHIPPER_DIRECTORY)", show_default=False)] = None
+    directory: Annotated[Path | None, typer.Argument(help="The archive (SHIPPER_DIRECTORY).", show_default=False)] = (
+        None
+    )
     archive: Annotated[
-        Path | None, typer.Option("--archive", "--directory", help="The same as a flag"), Key("collector.directory")
+        Path | None, typer.Option("--archive", "--directory", help="The same as a flag."), Key("collector.directory")
     ] = None
-    date: Annotated[str, typer.Option(help="One day (UTC): YYYY-MM-DD, today or yesterday")] = ""
-    since: Annotated[str, typer.Option(help="This day and later ones")] = ""
-    until: Annotated[str, typer.Option(help="This day and earlier ones")] = ""
-    host: Annotated[str, typer.Option(help="Only hosts of this name, or pattern: 'web*'")] = "*"
-    ask_hosts: Annotated[bool, typer.Option("--hosts", help="Also compare with the producers")] = False
+    date: Annotated[str, typer.Option(help="One day (UTC): YYYY-MM-DD, today or yesterday.")] = ""
+    since: Annotated[str, typer.Option(help="This day and later ones.")] = ""
+    until: Annotated[str, typer.Option(help="This day and earlier ones.")] = ""
+    host: Annotated[str, typer.Option(help="Only hosts of this name, or pattern: 'web*'.")] = "*"
+    ask_hosts: Annotated[bool, typer.Option("--hosts", help="Also compare with the producers.")] = False
     as_json: AsJson = False
     repair_duplicates: Annotated[
         bool,
-        typer.Option("--repair-duplicates", help="Show which doubled bytes would be removed; with --yes remove them"),
+        typer.Option("--repair-duplicates", help="Show which doubled bytes would be removed; with --yes remove them."),
     ] = False
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --repair-duplicates: do it")] = False
-    reason: Annotated[str, typer.Option(help="With --repair-duplicates: why, for the record")] = "doubled"
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --repair-duplicates: do it.")] = False
+    reason: Annotated[str, typer.Option(help="With --repair-duplicates: why, for the record.")] = "doubled"
     state: State = None
     url: Url = None
     config: ConfigFile = None
@@ -52,24 +54,24 @@ class RedactOptions:
 
     directory: Annotated[
         Path | None,
-        typer.Argument(help="The archive (SHIPPER_DIRECTORY)", show_default=False),
+        typer.Argument(help="The archive (SHIPPER_DIRECTORY).", show_default=False),
         Key("collector.directory"),
     ] = None
-    host: Annotated[str, typer.Option(help="Whose lines")] = ""
-    file: Annotated[str, typer.Option(help="Only of this log file, by its path on the host")] = ""
-    match: Annotated[str, typer.Option(help="What a regular expression finds")] = ""
-    whole_lines: Annotated[bool, typer.Option("--whole-lines", help="All of each line with a match")] = False
-    source: Annotated[str, typer.Option(help="Bytes of this source: with --span")] = ""
-    span: Annotated[str, typer.Option(help="START-END, END excluded; `partition rm-message` names it")] = ""
-    date: Annotated[str, typer.Option(help="Only of this day (UTC): YYYY-MM-DD")] = ""
-    since: Annotated[str, typer.Option(help="This day and later ones")] = ""
-    until: Annotated[str, typer.Option(help="This day and earlier ones")] = ""
-    reason: Annotated[str, typer.Option(help="Why, for the record")] = "privacy"
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing")] = False
+    host: Annotated[str, typer.Option(help="Whose lines.")] = ""
+    file: Annotated[str, typer.Option(help="Only of this log file, by its path on the host.")] = ""
+    match: Annotated[str, typer.Option(help="What a regular expression finds.")] = ""
+    whole_lines: Annotated[bool, typer.Option("--whole-lines", help="All of each line with a match.")] = False
+    source: Annotated[str, typer.Option(help="Bytes of this source: with --span.")] = ""
+    span: Annotated[str, typer.Option(help="START-END, END excluded; `partition rm-message` names it.")] = ""
+    date: Annotated[str, typer.Option(help="Only of this day (UTC): YYYY-MM-DD.")] = ""
+    since: Annotated[str, typer.Option(help="This day and later ones.")] = ""
+    until: Annotated[str, typer.Option(help="This day and earlier ones.")] = ""
+    reason: Annotated[str, typer.Option(help="Why, for the record.")] = "privacy"
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")] = False
     yes: Yes = False
     as_json: AsJson = False
     streams: Annotated[
-        bool, typer.Option("--streams", help="Also remove archived messages and dead letters with the text")
+        bool, typer.Option("--streams", help="Also remove archived messages and dead letters with the text.")
     ] = False
     url: Url = None
     config: ConfigFile = None

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from consumer.archive import manifest_listing
+from consumer.archive import manifests
 from consumer.archive.directory import existing_identity
 from consumer.archive.journal_snapshot import journal_directory
 from consumer.archive.manifests import RedactedSources, current_segments, erase_sums, removed_days
@@ -240,7 +240,7 @@ class RedactionScope:
 
     def dates(self) -> list[str]:
         """The days to check."""
-        days = manifest_listing.days(self.archive) | manifest_listing.directory_days(self.archive)
+        days = manifests.days(self.archive) | manifests.directory_days(self.archive)
         days -= removed_days(self.archive)
         return sorted(day for day in days if self.since <= day and (not self.until or day <= self.until))
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from consumer.archive import manifest_listing
+from consumer.archive import manifests
 from consumer.archive.directory import LOCKS
 from consumer.archive.expected_file import ExpectedFile
 from consumer.archive.manifests import current_segments, is_listed, removed_days
@@ -141,7 +141,7 @@ class Repair:
             return replace(found, found=[each if each.refused else self._remove(each) for each in found.found])
 
     def _dates(self) -> list[str]:
-        return sorted(manifest_listing.days(self._archive) - removed_days(self._archive))
+        return sorted(manifests.days(self._archive) - removed_days(self._archive))
 
     def _is_wanted(self, segment: Segment) -> bool:
         return self._scope.has_host(segment.host) and self._scope.has_day(date_of(segment.path))

@@ -16,8 +16,8 @@ from itertools import accumulate, islice
 from pathlib import Path
 from typing import NamedTuple
 
-from consumer.archive.directory import manifests_of_day
 from consumer.archive.journal import Journal
+from consumer.archive.manifests import listed_segments
 from consumer.archive.segment_io import BROKEN, CountingReader, texts
 from consumer.commit.batch_files import BatchFiles, BatchPlan
 from consumer.model import ArchivedSource, OpenFile, SourceKey
@@ -240,12 +240,8 @@ class ArchivedBytes:
     def _sealed_on(self, date: str, known: ArchivedSource) -> list[_ArchivedFile]:
         key = (date, known.host, known.file)
         if key not in self._sealed:
-            host, segments = known.host.encode(), list[Segment]()
-            for path in manifests_of_day(self._archive, date):
-                with path.open("rb") as lines:
-                    found = manifest.segments_in(line for line in lines if host in line)
-                    segments += (each for each in found if each.host == known.host)
-            of_host = manifest.standing(segments)
+            listed = listed_segments(self._archive, date, about=known.host)
+            of_host = manifest.standing(each for each in listed if each.host == known.host)
             self._sealed[key] = [self._of_segment(each) for each in of_host if each.file == known.file]
         return self._sealed[key]
 

@@ -9,7 +9,7 @@ from consumer.archive.parts import ROUNDED_NS, Part
 from consumer.archive.selection import Wanted
 from consumer.commit.watermark import BlockOutcome, judge, missing_before
 from consumer.model import ArchivedSource, SourceKey
-from consumer.read.query import Piece
+from consumer.read.piece import Piece
 from shipper import codec
 from shipper.compression import Decompressor
 from shipper.errors import Poison

@@ -10,7 +10,7 @@ from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from consumer.archive.event_times import TimeOf, TimeOrigin
-from consumer.read.query import Piece
+from consumer.read.piece import Piece
 from shipper import zone_names
 from shipper.layout import NANOSECONDS
 

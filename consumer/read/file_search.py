@@ -7,28 +7,25 @@ import itertools
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
 from consumer.archive.event_times import EventTimes, TimeOf, TimeOrigin
+from consumer.archive.lines import Block, whole_lines
 from consumer.archive.parts import Part
+from consumer.archive.reader import ArchiveReader
 from consumer.archive.segment_io import BROKEN
-from consumer.archive.segment_reader import SegmentReader, open_part, open_text
-from consumer.archive.selection import Allowance, Wanted
+from consumer.archive.segment_reader import SegmentReader
+from consumer.archive.selection import USUAL, Allowance, Wanted
 from consumer.read.neighbours import Neighbours, Placed
 from consumer.read.prefilter import candidates
-from consumer.read.query import USUAL
+from consumer.read.query import Query, Unit
 from consumer.read.records import Records
-from consumer.read.search_query import Query
-from consumer.read.search_unit import Unit
 from shipper import zone_names
 from shipper.layout import NANOSECONDS
 
 _NEWLINE = ord("\n")
 _SURPLUS = 1000
 """Hits that are kept beyond those that are needed, so that they are sorted seldom."""
-MAX_LINE_BYTES = 4 * 1024 * 1024
-"""A longer line is searched in parts of this size."""
 SHOWN_BYTES = 64 * 1024
 """Of a hit's line; the rest is cut off."""
 MAX_CONTEXT_BYTES = 1024 * 1024
@@ -75,7 +72,7 @@ class _Match(NamedTuple):
 class Request:
     """What is searched for, and what is kept of it."""
 
-    archive: Path
+    archive: ArchiveReader
     query: Query
     since_ns: int = 0
     until_ns: int | None = None
@@ -183,7 +180,7 @@ class FileSearch:
         """Search the whole part. Raises OSError, those of BROKEN, RemovedError."""
         request = self._request
         span = request.stored_span(self._part)
-        with open_part(request.archive, self._part, *span) as reader:
+        with request.archive.open(self._part, *span) as reader:
             self._found.path, self._wanted = reader.path, reader.times.within(*span)
             if request.needs_event:
                 self._event = EventTimes(self._part.day, self._part.zone, reader.sample)
@@ -212,15 +209,14 @@ class FileSearch:
         self._flush(self._part.last_ns)
         return self._found
 
-    def _blocks(self, reader: SegmentReader) -> Iterator[tuple[bytes, int, int, int]]:
+    def _blocks(self, reader: SegmentReader) -> Iterator[Block]:
         """Whole lines; with records whole records."""
-        blocks = _lines(reader.chunks, reader.text_start)
         if self._request.unit is Unit.LINE:
-            return blocks
-        self._records = Records(self._part, self._neighbours, _lines)
+            return reader.blocks
+        self._records = Records(self._part, self._neighbours)
         if self._event is not None:
             self._event = EventTimes(self._part.day, self._part.zone, reader.sample, self._records.clock)
-        return self._records.blocks(blocks, reader.text_start)
+        return self._records.blocks(reader.blocks, reader.text_start)
 
     def _candidates(self, text: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Begin and end of the lines or records that match, if the query is decided by that, and else may match."""
@@ -356,8 +352,8 @@ class FileSearch:
                     continue
                 is_wanted = request.until_ns is None or part.first_ns < request.until_ns
                 judges = is_wanted and part is not self._part
-                with open_text(request.archive, part, begin, part.raw) as chunks:
-                    for text, start, end, at in _lines(chunks, begin):
+                with request.archive.open_text(part, begin, part.raw) as chunks:
+                    for text, start, end, at in whole_lines(chunks, begin):
                         self._follow(text, start, end, base + at, judges=judges)
                         if not self._waiting:
                             return
@@ -416,7 +412,7 @@ def lines_before(
     with contextlib.suppress(OSError, *BROKEN):  # a part that cannot be read is named where it is searched
         for (part, base), stop in pieces:
             start = max(0, stop - MAX_CONTEXT_BYTES)
-            with open_text(neighbours.archive, part, start, stop) as chunks:
+            with neighbours.reader.open_text(part, start, stop) as chunks:
                 text = b"".join(chunks)
             lines = _last_lines(text, 0, len(text), base + start, count - found)
             yield part, lines
@@ -434,36 +430,3 @@ def _last_lines(text: bytes, start: int, end: int, base: int, count: int) -> lis
         found.appendleft(ContextLine(base + begin, base + end, text[begin : min(stop, begin + SHOWN_BYTES)]))
         end = begin
     return list(found)
-
-
-def _lines(chunks: Iterator[bytes], at: int) -> Iterator[tuple[bytes, int, int, int]]:
-    """Chunks with the range of whole lines in each, and where the chunk begins in the text of the part.
-
-    `at`: where the first of them begins.
-
-    A line that crosses chunks is a chunk of its own, so that the others are not copied.
-    """
-    rest, length = list[bytes](), 0
-    for chunk in chunks:
-        start = 0
-        if rest:
-            start = chunk.find(b"\n") + 1
-            rest.append(chunk[:start] if start else chunk)
-            length += len(rest[-1])
-            if start or length >= MAX_LINE_BYTES:
-                line = b"".join(rest)
-                yield line, 0, len(line), at - (length - (start or len(chunk)))
-                rest, length = [], 0
-            if not start:
-                at += len(chunk)
-                continue
-        end = chunk.rfind(b"\n") + 1
-        if end > start:
-            yield chunk, start, end, at
-        if max(end, start) < len(chunk):
-            rest = [chunk[max(end, start) :]]
-            length = len(rest[0])
-        at += len(chunk)
-    if rest:
-        line = b"".join(rest)
-        yield line, 0, len(line), at - length

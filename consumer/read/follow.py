@@ -16,17 +16,16 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from consumer.archive import parts as file_index
 from consumer.archive.event_times import EventTimes, TimeOrigin
 from consumer.archive.parts import Part
+from consumer.archive.reader import ArchiveReader
 from consumer.archive.segment_io import BROKEN, CHUNK_BYTES
-from consumer.archive.segment_reader import RemovedError, SegmentReader, open_part
+from consumer.archive.segment_reader import RemovedError, SegmentReader
 from consumer.archive.selection import Globs, Wanted
 from consumer.read.dedup import ArchivedSpans, Deduplicator, archived_spans
-from consumer.read.query import Piece
+from consumer.read.piece import Piece
 from shipper import layout
 from shipper.errors import Poison, ShipperError, Transient, Unavailable
 from shipper.jetstream.ordered_consumer import (
@@ -64,7 +63,7 @@ class _Next(NamedTuple):
 
 
 def _archived_pieces(
-    archive: Path, parts: Sequence[Part], wanted: Wanted, trouble: Callable[[str], None]
+    archive: ArchiveReader, parts: Sequence[Part], wanted: Wanted, trouble: Callable[[str], None]
 ) -> Iterator[Piece]:
     """The pieces of some files, oldest first. `trouble` gets a message for each file that cannot be read."""
     waiting = []
@@ -91,10 +90,12 @@ def _archived_pieces(
             heapq.heappush(waiting, first._replace(time_ns=following.time_ns, piece=following))
 
 
-def _requested_pieces(archive: Path, part: Part, wanted: Wanted, trouble: Callable[[str], None]) -> Iterator[Piece]:
+def _requested_pieces(
+    archive: ArchiveReader, part: Part, wanted: Wanted, trouble: Callable[[str], None]
+) -> Iterator[Piece]:
     """The pieces of the requested time."""
     try:
-        with open_part(archive, part, *wanted.stored_span(part.late, part.ahead)) as reader:
+        with archive.open(part, *wanted.stored_span(part.late, part.ahead)) as reader:
             pieces = _pieces(reader, part, wanted)
             if wanted.allowance is None:
                 yield from (piece for piece, is_requested in pieces if is_requested)
@@ -109,15 +110,15 @@ def _requested_pieces(archive: Path, part: Part, wanted: Wanted, trouble: Callab
 def _pieces(reader: SegmentReader, part: Part, wanted: Wanted) -> Iterator[tuple[Piece, bool]]:
     """All that is read, and whether it was stored in the requested time, about; the archive knows seconds."""
     since_ns, until_ns = wanted.stored_span(part.late, part.ahead)
-    start, times = reader.text_start, reader.times
-    for cut in _cut(reader.chunks, min(CHUNK_BYTES, max(LEAST_PIECE_BYTES, part.raw // PIECES))):
-        for at, text in _at_marks(cut, start, times.offsets):
+    size, times = min(CHUNK_BYTES, max(LEAST_PIECE_BYTES, part.raw // PIECES)), reader.times
+    pieces = (piece for block in reader.blocks for piece in block.pieces(size))
+    for start, lines in pieces:
+        for at, text in _at_marks(lines, start, times.offsets):
             stored_ns, known = times.at(at), times.bounds(at)
             origin = TimeOrigin.STORED if known[0] == known[1] else TimeOrigin.ESTIMATED
             end_ns = stored_ns if origin is TimeOrigin.STORED else times.at(at + len(text))
             piece = Piece(stored_ns, part.host, part.file, *part.source_at(at), text, known, origin, part.zone)
             yield piece, since_ns <= end_ns and (until_ns is None or stored_ns < until_ns)
-        start += len(cut)
 
 
 def _at_marks(text: bytes, start: int, marks: Sequence[int]) -> Iterator[tuple[int, bytes]]:
@@ -162,20 +163,6 @@ def _of_time(
     earliest = since_ns - since_ns % NANOSECONDS if origin in {TimeOrigin.STORED, TimeOrigin.ESTIMATED} else since_ns
     if earliest <= time_ns and (until_ns is None or time_ns < until_ns):
         yield piece.part(start, end)._replace(time_ns=time_ns, time_from=origin)
-
-
-def _cut(pieces: Iterator[bytes], size: int) -> Iterator[bytes]:
-    """Whole lines, about `size` bytes at a time; a longer line is not held back."""
-    rest = b""
-    for text in pieces:
-        data, start = rest + text, 0
-        while len(data) - start >= size:
-            end = data.rfind(b"\n", start, start + size) + 1 or data.find(b"\n", start + size) + 1 or len(data)
-            yield data[start:end]
-            start = end
-        rest = data[start:]
-    if rest:
-        yield rest
 
 
 HORIZON_SECONDS = 0.15
@@ -288,7 +275,7 @@ class Places:
     """What is read."""
 
     settings: Settings
-    archive: Path | None  #: None: in the streams only
+    archive: ArchiveReader | None  #: None: in the streams only
     streams: bool = True  #: False: in the archive only
 
 
@@ -325,8 +312,7 @@ class FleetLog:
                     self._ends[seen.name] = seen
                     self._hosts.update(filter(None, map(_host, seen.subjects)))
             if places.archive is not None:
-                state = places.settings.collector.state
-                self._parts = file_index.find(places.archive, state, self._wanted, self._borders())
+                self._parts = places.archive.find(self._wanted, self._borders())
                 self._hosts.update(part.host for part in self._parts)
         except BaseException:
             await self.__aexit__()

@@ -1,17 +1,15 @@
 """The parts of a log file before and after one of them: lines of context do not end where a segment or a day ends."""
 
 import contextlib
-import json
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
-from consumer.archive import manifest_listing
-from consumer.archive import parts as file_index
-from consumer.archive.parts import Part
+from consumer.archive import manifests
+from consumer.archive.parts import ROUNDED_NS, Part
+from consumer.archive.reader import ArchiveReader
 from consumer.archive.selection import Wanted
 from shipper import layout
 
@@ -29,14 +27,14 @@ class Placed(NamedTuple):
 class Neighbours:
     """The parts of each log file in the order of the text. Manifests of other days are read when they are needed."""
 
-    archive: Path
+    reader: ArchiveReader
     chains: Mapping[_File, Sequence[Placed]] = field(default_factory=dict)
     is_whole: bool = True  #: the archive has no other parts of these files
     opened: Sequence[Part] = ()  #: files that are not sealed
 
     @classmethod
     def of(
-        cls, archive: Path, parts: Sequence[Part], *, is_whole: bool = True, opened: Sequence[Part] = ()
+        cls, reader: ArchiveReader, parts: Sequence[Part], *, is_whole: bool = True, opened: Sequence[Part] = ()
     ) -> "Neighbours":
         """Those of files of which `parts` are all parts between the first and the last."""
         chains = dict[_File, list[Placed]]()
@@ -44,19 +42,19 @@ class Neighbours:
             chain = chains.setdefault((part.host, part.file), [])
             base = chain[-1].base + chain[-1].part.raw if chain else 0
             chain.append(Placed(part, base))
-        return cls(archive, chains, is_whole, opened)
+        return cls(reader, chains, is_whole, opened)
 
     @classmethod
-    def around(cls, archive: Path, state: Path | None, wanted: Wanted, parts: Sequence[Part]) -> "Neighbours":
+    def around(cls, reader: ArchiveReader, wanted: Wanted, parts: Sequence[Part]) -> "Neighbours":
         """Those of the parts that a search reads; `wanted`: what it selects."""
         if not parts or (not wanted.since_ns and wanted.until_ns is None):
-            return cls.of(archive, parts)
+            return cls.of(reader, parts)
         since_ns, until_ns = min(part.first_ns for part in parts), max(part.last_ns for part in parts)
         between = Wanted(hosts=wanted.hosts, files=wanted.files, since_ns=since_ns, until_ns=until_ns + 1)
-        opened = file_index.opened(archive, state, Wanted(hosts=wanted.hosts, files=wanted.files))
-        found = (*file_index.find(archive, state, between, {}), *parts)
+        opened = reader.opened(Wanted(hosts=wanted.hosts, files=wanted.files))
+        found = (*reader.find(between), *parts)
         by_start = {(part.host, part.file, _order(part)): part for part in found}
-        return cls.of(archive, list(by_start.values()), is_whole=False, opened=opened)
+        return cls.of(reader, list(by_start.values()), is_whole=False, opened=opened)
 
     def last(self, host: str, file: str) -> Placed | None:
         """The last part of a log file; None: the archive has none that is known."""
@@ -104,24 +102,25 @@ class Neighbours:
     def _days(self) -> list[str]:
         if self.is_whole:
             return []
-        return sorted(manifest_listing.days(self.archive) | {each.day.isoformat() for each in self.opened})
+        return sorted(manifests.days(self.reader.directory) | {each.day.isoformat() for each in self.opened})
 
     def _of_day(self, date: str, part: Part) -> list[Part]:
         """The parts of the same file on a day."""
         name = part.host, part.file
         found = [each for each in self.opened if (each.host, each.file, each.day.isoformat()) == (*name, date)]
         if self._is_there(date, part):
-            sign = json.dumps(part.file)[1:-1].encode() if part.file.isascii() else b""
-            found += file_index.segments_of_day(self.archive, date, *name, sign)
+            found += self.reader.segments_of_day(date, *name)
         return sorted({_order(each): each for each in found}.values(), key=_order)
 
     def _is_there(self, date: str, part: Part) -> bool:
         """Whether a day has something of the file: most days of a large archive are not read so."""
         name = layout.file_name(part.file)
         with contextlib.suppress(OSError):
-            for partition in os.listdir(self.archive / f"date={date}"):
+            for partition in os.listdir(self.reader.directory / f"date={date}"):
                 with contextlib.suppress(OSError):
-                    names = os.listdir(self.archive / f"date={date}" / partition / f"host={layout.escape(part.host)}")
+                    names = os.listdir(
+                        self.reader.directory / f"date={date}" / partition / f"host={layout.escape(part.host)}"
+                    )
                     if any(each.removeprefix(layout.OPEN_PREFIX).startswith(name) for each in names):
                         return True
         return False
@@ -129,7 +128,7 @@ class Neighbours:
 
 def _order(part: Part) -> tuple[int, int]:
     """Parts of one file are in the order of storing; manifests have microseconds."""
-    return part.first_ns // file_index.ROUNDED_NS, part.first_sequence
+    return part.first_ns // ROUNDED_NS, part.first_sequence
 
 
 def _place(placed: Placed) -> tuple[int, int]:

@@ -1,10 +1,17 @@
-"""The options of `fshipper tail` and `fshipper replay`."""
+"""The options of `tail`, `replay`, `search` and `browse`: a class a command, whose docstring is its help."""
 
 import enum
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from consumer.archive.event_times import TimeOf
+from shipper.commands import ConfigFile, Key, LogFormat, LogLevel, State, Subject, Url
+
+MAX_CONTEXT = 1000
+"""Lines of context, before and after each."""
 
 
 class Origin(enum.Enum):
@@ -15,43 +22,221 @@ class Origin(enum.Enum):
     ARCHIVE = "archive"
 
 
+class CountBy(enum.Enum):
+    """What hits are counted by."""
+
+    ALL = "all"
+    HOST = "host"
+    FILE = "file"
+
+
+class ProgressForm(enum.Enum):
+    """How progress is shown."""
+
+    AUTO = "auto"  #: on a terminal
+    JSON = "json"
+    NONE = "none"
+
+
+Hosts = Annotated[
+    list[str] | None, typer.Argument(metavar="HOST", help="Hosts, or patterns: 'web*'. None: all.", show_default=False)
+]
+Files = Annotated[list[str] | None, typer.Option("--file", help="Only files of this path, or pattern: '*access*'.")]
+Since = Annotated[str, typer.Option(help="Then or later: 10m, 1w, yesterday, 09:30, 2026-11-20T10:00:00Z.")]
+Until = Annotated[str, typer.Option(help="Before then.")]
+By = Annotated[
+    TimeOf | None,
+    typer.Option(help="Time for --since, --until and the order. [default: event with --from archive, else stored]"),
+]
+Late = Annotated[
+    str, typer.Option(metavar="DURATION", help="By event: lines that were stored so long after their time. [10m]")
+]
+Timezone = Annotated[str, typer.Option(help="Zone of times: Europe/Berlin, local, host (of each host).")]
+Grep = Annotated[list[str] | None, typer.Option("--grep", "-g", help="Only lines that hold this regular expression.")]
+InvertMatch = Annotated[bool, typer.Option("--invert-match", "-v", help="Only lines that hold none of --grep.")]
+IgnoreCase = Annotated[bool, typer.Option("--ignore-case", "-i", help="--grep in any case.")]
+Json = Annotated[bool, typer.Option("--json", help="For programs: an object a line.")]
+Colour = Annotated[
+    bool | None, typer.Option("--color/--no-color", help="A colour for each host; by itself on terminals only.")
+]
+OlderLines = Annotated[
+    Path | None,
+    typer.Option("--archive", "--directory", help="The archive, for what is older (SHIPPER_DIRECTORY)."),
+    Key("collector.directory"),
+]
+Archive = Annotated[
+    Path | None,
+    typer.Option("--archive", "--directory", help="The archive (SHIPPER_DIRECTORY)."),
+    Key("collector.directory"),
+]
+From = Annotated[Origin, typer.Option("--from", help="Read the streams, the archive, or both.")]
+Context = Annotated[int, typer.Option("-C", "--context", min=0, max=MAX_CONTEXT, help="Lines before and after.")]
+UrlToFollow = Annotated[
+    str | None, typer.Option(help="NATS servers for -f, separated by commas (NATS_URL)."), Key("nats.url")
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LineChoice:
-    """Which lines, and where they are read; texts of times as they were given."""
+class TailOptions:
+    """Show the logs of all hosts as one: what the streams hold, further back the archive, and with -f what comes.
 
-    hosts: tuple[str, ...]  #: names and patterns; empty: all
-    files: tuple[str, ...]  #: paths and patterns; empty: all
-    since: str
-    until: str
-    grep: tuple[str, ...]  #: regular expressions
-    invert_match: bool
-    ignore_case: bool
-    archive: Path | None  #: the archive that was named
-    origin: Origin
-    by: TimeOf | None  #: None: the event in the archive alone, else the time of storing
-    late: str
-    timezone: str
+    Ordered by the time at which lines were stored. It disturbs no collector: it acknowledges and removes nothing.
+    """
+
+    hosts: Hosts = None
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False
+    files: Files = None
+    since: Since = ""
+    until: Until = ""
+    lines: Annotated[
+        int | None, typer.Option("--lines", "-n", min=0, help="The last so many lines; with -f 10 unless --since.")
+    ] = None
+    grep: Grep = None
+    invert_match: InvertMatch = False
+    ignore_case: IgnoreCase = False
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Lines as they were, without host and file; in a pipe byte for byte.")
+    ] = False
+    as_json: Json = False
+    timed: Annotated[bool, typer.Option("--time", "-t", help="The time of each line, before host and file.")] = False
+    color: Colour = None
+    archive: OlderLines = None
+    origin: From = Origin.ALL
+    by: By = None
+    late: Late = ""
+    timezone: Timezone = "UTC"
+    state: State = None
+    url: Url = None
+    subject: Subject = None
+    config: ConfigFile = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TailOptions(LineChoice):
-    """The options of `fshipper tail`."""
+class ReplayOptions:
+    """Send stored lines again, at the speed at which they were stored or another one: to a subject, a file or stdout.
 
-    follow: bool
-    lines: int | None
-    raw: bool
-    as_json: bool
-    timed: bool
-    color: bool | None
+    Lines are as they were, byte for byte, unless --prefix or --json is given.
+    """
+
+    hosts: Hosts = None
+    files: Files = None
+    since: Since = ""
+    until: Until = ""
+    speed: Annotated[
+        str, typer.Option(help="1x: as it was stored, 10x: ten times as fast, max: as fast as it goes.")
+    ] = "1x"
+    to_subject: Annotated[
+        str, typer.Option(help="Send each line to this subject; {host} stands for its host.", show_default=False)
+    ] = ""
+    to_file: Annotated[Path | None, typer.Option(help="Write the lines to this file, which is replaced.")] = None
+    grep: Grep = None
+    invert_match: InvertMatch = False
+    ignore_case: IgnoreCase = False
+    named: Annotated[bool, typer.Option("--prefix", help="Host and file before each line.")] = False
+    as_json: Json = False
+    color: Colour = None
+    archive: OlderLines = None
+    origin: From = Origin.ALL
+    by: By = None
+    late: Late = ""
+    timezone: Timezone = "UTC"
+    state: State = None
+    url: Url = None
+    subject: Subject = None
+    config: ConfigFile = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayOptions(LineChoice):
-    """The options of `fshipper replay`."""
+class SearchOptions:
+    """Find lines of all hosts and days in the archive, without an index and without Spark.
 
-    speed: str
-    to_subject: str
-    to_file: Path | None
-    named: bool
-    as_json: bool
-    color: bool | None
+    Lines are shown in the order of the times in them. Exit code: 0 lines found, 1 none, 3 something could not be
+    read. Put `--` before a query that begins with `-`.
+    """
+
+    query: Annotated[str, typer.Argument(metavar="QUERY", help='Words, "a phrase", /regex/i, OR, NOT, ( ).')]
+    hosts: Hosts = None
+    files: Files = None
+    since: Since = ""
+    until: Until = ""
+    by: Annotated[
+        TimeOf | None,
+        typer.Option(help="Time for --since, --until, --histogram and the order. [default: event; stored with -f]"),
+    ] = None
+    late: Late = ""
+    timezone: Timezone = "UTC"
+    after_context: Annotated[
+        int, typer.Option("-A", "--after-context", min=0, max=MAX_CONTEXT, help="Lines after each hit.")
+    ] = 0
+    before_context: Annotated[
+        int, typer.Option("-B", "--before-context", min=0, max=MAX_CONTEXT, help="Lines before each hit.")
+    ] = 0
+    context: Context = 0
+    records: Annotated[
+        bool, typer.Option("--records", help="Find records: a line with a time, and the lines without one after it.")
+    ] = False
+    count: Annotated[CountBy | None, typer.Option(help="Count the lines instead of showing them.")] = None
+    histogram: Annotated[str, typer.Option(metavar="DURATION", help="Count the lines over time: 10m, 1h.")] = ""
+    newest_first: Annotated[bool, typer.Option("--newest-first", help="Start with the newest lines.")] = False
+    limit: Annotated[
+        int | None, typer.Option(min=0, help="Maximum lines; 0: all. [default: 1000]", show_default=False)
+    ] = None
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue with lines that arrive.")] = False
+    fixed: Annotated[bool, typer.Option("--fixed-strings", "-F", help="QUERY is text, not a query.")] = False
+    ignore_case: Annotated[
+        bool, typer.Option("--ignore-case", "-i", help="Ignore case. [default: if QUERY has no capital letter]")
+    ] = False
+    case_sensitive: Annotated[bool, typer.Option("--case-sensitive", "-s", help="Do not ignore case.")] = False
+    whole_words: Annotated[
+        bool, typer.Option("--word-regexp", "-w", help="Words and phrases match whole words only.")
+    ] = False
+    as_json: Annotated[bool, typer.Option("--json", help="For programs: one object per line.")] = False
+    progress: Annotated[ProgressForm, typer.Option(help="Show progress.")] = ProgressForm.AUTO
+    explain: Annotated[bool, typer.Option("--explain", help="Show what would be read, and how; read nothing.")] = False
+    jobs: Annotated[int, typer.Option(min=0, help="Worker processes; 0: one per core.")] = 0
+    color: Annotated[
+        bool | None, typer.Option("--color/--no-color", help="A color for each host. [default: on terminals]")
+    ] = None
+    archive: Archive = None
+    state: State = None
+    url: UrlToFollow = None
+    subject: Subject = None
+    config: ConfigFile = None
+
+    @property
+    def after(self) -> int:
+        """Lines of context after each hit."""
+        return max(self.context, self.after_context)
+
+    @property
+    def before(self) -> int:
+        """Lines of context before each hit."""
+        return max(self.context, self.before_context)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrowseOptions:
+    """Serve a page that searches the archive and follows what arrives, for browsers of this machine.
+
+    Prints a link that works once; SIGHUP prints another one. Each search is a process of its own, with limits, and ends
+    with its connection.
+    """
+
+    archive: Archive = None
+    listen: Annotated[
+        str | None, typer.Option(help="host:port of the page (SHIPPER_LISTEN)."), Key("browse.listen")
+    ] = None
+    host: Annotated[
+        list[str] | None,
+        typer.Option(help="Another host name of the page, as a proxy has it; may repeat."),
+        Key("browse.allowed_hosts"),
+    ] = None
+    trust_user_header: Annotated[
+        str | None,
+        typer.Option(help="Header in which a proxy on this machine sends its user: X-Forwarded-User."),
+        Key("browse.trust_user_header"),
+    ] = None
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser of this machine.")] = False
+    config: ConfigFile = None
+    log_format: LogFormat = None
+    log_level: LogLevel = None

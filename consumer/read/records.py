@@ -4,12 +4,12 @@ A record belongs to the part in which its first line is. A part without times ha
 hold nothing but a stack trace. In a log file without times each line is a record.
 """
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from consumer.archive.event_times import SAMPLE_BYTES, clock_of, timed
+from consumer.archive.lines import Block, whole_lines
 from consumer.archive.parts import Part
-from consumer.archive.segment_reader import open_text
 from consumer.read.neighbours import Neighbours
 from consumer.read.prefilter import Finder
 
@@ -24,37 +24,22 @@ MAX_PARTS = 100
 """Parts that are searched for the format of the times in a part without them."""
 
 
-class Block(NamedTuple):
-    """Whole lines between `start` and `end`; `text` begins at `at` in the text of the part."""
-
-    text: bytes
-    start: int
-    end: int
-    at: int
-
-
-Lines = Callable[[Iterator[bytes], int], Iterator[tuple[bytes, int, int, int]]]
-"""Makes blocks of whole lines of chunks."""
-
-
 class Records:
     """Where the records of a part begin."""
 
-    def __init__(self, part: Part, neighbours: Neighbours, lines: Lines) -> None:
+    def __init__(self, part: Part, neighbours: Neighbours) -> None:
         self._part = part
         self._neighbours = neighbours
-        self._lines = lines
         self.clock = self._clock_of(part, self._sample(part))
 
-    def blocks(self, lines: Iterator[tuple[bytes, int, int, int]], begin: int) -> Iterator[Block]:
+    def blocks(self, lines: Iterator[Block], begin: int) -> Iterator[Block]:
         """The same lines as blocks of whole records; the last one is continued in what follows.
 
         `begin`: where the first line begins. The end of a record that began before is left out.
         """
         held, at, stop = b"", begin, begin
         is_rest = bool(begin) or self._is_after_times()
-        for each in lines:
-            block = Block(*each)
+        for block in lines:
             stop = block.at + block.end
             first = _next(self.clock, block.text, block.start, block.end)
             if not is_rest and not held and first > block.start:
@@ -98,7 +83,7 @@ class Records:
         return clock
 
     def _sample(self, part: Part) -> bytes:
-        with open_text(self._neighbours.archive, part, 0, min(part.raw, SAMPLE_BYTES)) as chunks:
+        with self._neighbours.reader.open_text(part, 0, min(part.raw, SAMPLE_BYTES)) as chunks:
             return b"".join(chunks)
 
     def _is_after_times(self) -> bool:
@@ -110,14 +95,14 @@ class Records:
         """The lines after `stop`, where the text of the part that is read ends, up to the next record."""
         if not self.clock.has_times or most <= 0:
             return
-        base, archive = self._neighbours.base(self._part), self._neighbours.archive
+        base, reader = self._neighbours.base(self._part), self._neighbours.reader
         for part, at in ((self._part, base), *self._neighbours.after(self._part)):
             begin = stop if part is self._part else 0
             if begin >= part.raw:
                 continue
             clock = self.clock if part is self._part else self._clock_of(part, self._sample(part))
-            with open_text(archive, part, begin, part.raw) as chunks:
-                for text, start, end, _ in self._lines(chunks, at):
+            with reader.open_text(part, begin, part.raw) as chunks:
+                for text, start, end, _ in whole_lines(chunks, at):
                     first = _next(clock, text, start, end)
                     yield text[start : min(first, start + most)]
                     most -= first - start

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from consumer.archive import parts as file_index
 from consumer.archive.event_times import TimeOf, TimeOrigin
 from consumer.archive.parts import Part
-from consumer.archive.selection import Wanted
+from consumer.archive.reader import ArchiveReader
+from consumer.archive.selection import USUAL, Wanted, allowance_of, wanted_of, zone_of
 from consumer.read import selection_notes
 from consumer.read.display import (
     STDOUT,
@@ -25,18 +25,16 @@ from consumer.read.display import (
 )
 from consumer.read.file_search import Request
 from consumer.read.neighbours import Neighbours
-from consumer.read.query import USUAL, allowance_of, wanted_of, zone_of
+from consumer.read.options import CountBy, ProgressForm, SearchOptions
+from consumer.read.query import Case, Options, Unit, parse, parse_fixed
 from consumer.read.search_display import Groups, ShownHit, ShownTimes, counts, histogram, json_hit, json_line, text_hit
-from consumer.read.search_options import CountBy, ProgressForm, SearchOptions
 from consumer.read.search_pool import Search
-from consumer.read.search_query import Case, Options, parse, parse_fixed
-from consumer.read.search_unit import Unit
 from shipper import units
+from shipper.commands import settings_of
 from shipper.errors import EXIT_OK, EXIT_OTHER, UsageError
 from shipper.interrupts import interrupt_on_termination
 from shipper.layout import NANOSECONDS, date_of
 from shipper.moments import duration_seconds
-from shipper.settings import Settings
 
 EXIT_UNREADABLE = 3
 DEFAULT_LIMIT = 1000
@@ -47,8 +45,9 @@ _RULE = "that of the last line before it with one (^), else the time of storing 
 CLEAR_LINE = "\r\x1b[K"
 
 
-def run(options: SearchOptions, settings: Settings) -> int:
+def run(options: SearchOptions) -> int:
     """Search, and write what is found to stdout; the exit code. Raises UsageError, ConfigError."""
+    settings = settings_of(options)
     interrupt_on_termination()
     query_options = Options(case=_case(options), whole_words=options.whole_words)
     query = (parse_fixed if options.fixed else parse)(options.query, query_options)
@@ -62,8 +61,9 @@ def run(options: SearchOptions, settings: Settings) -> int:
     counts_only = options.count is not None or (bool(bucket_ns) and options.limit is None)
     most = 0 if counts_only else DEFAULT_LIMIT if options.limit is None else options.limit
     _check(options, excludes_follow=counts_only or bool(bucket_ns), is_unlimited=not most and not counts_only)
+    archive = ArchiveReader(settings.collector.directory, settings.collector.state)
     request = Request(
-        archive=settings.collector.directory,
+        archive=archive,
         query=query,
         since_ns=wanted.since_ns,
         until_ns=wanted.until_ns,
@@ -75,10 +75,10 @@ def run(options: SearchOptions, settings: Settings) -> int:
         newest_first=options.newest_first,
         by=by,
         allowance=allowance or USUAL,
-        unit=options.unit,
+        unit=Unit.RECORD if options.records else Unit.LINE,
         zone=options.timezone if zone not in {None, dt.UTC} else "",
     )
-    parts = file_index.find(request.archive, settings.collector.state, wanted, {})
+    parts = archive.find(wanted)
     output = _Output(
         as_json=options.as_json, screen=screen_for(options.color), progress=options.progress, request=request,
         by=options.count, times=ShownTimes(by, zone), wanted=wanted,
@@ -86,14 +86,16 @@ def run(options: SearchOptions, settings: Settings) -> int:
     if options.explain:
         output.explain(parts)
         return EXIT_OK
-    neighbours = Neighbours(request.archive)
-    if options.before or options.after or options.unit is Unit.RECORD:
-        neighbours = Neighbours.around(request.archive, settings.collector.state, wanted, parts)
+    neighbours = Neighbours(archive)
+    if options.before or options.after or options.records:
+        neighbours = Neighbours.around(archive, wanted, parts)
     jobs = options.jobs or len(os.sched_getaffinity(0))
     with Search(request, parts, jobs=jobs, neighbours=neighbours) as found:
         output.show(found)
-    chosen = selection_notes.Selection(wanted, hosts=options.hosts, files=options.files, query=options.query)
-    output.notes(selection_notes.notes(request.archive, settings.collector.state, chosen, parts, is_any=output.is_any))
+    chosen = selection_notes.Selection(
+        wanted, hosts=options.hosts or (), files=options.files or (), query=options.query
+    )
+    output.notes(selection_notes.notes(archive, chosen, parts, is_any=output.is_any))
     output.notes(query.notes)
     if options.follow:
         from consumer.read.search_live import Arriving  # noqa: PLC0415 - only -f needs a server
@@ -129,7 +131,7 @@ def _case(options: SearchOptions) -> Case:
 def _check(options: SearchOptions, *, excludes_follow: bool, is_unlimited: bool) -> None:
     if options.follow and (options.until or options.newest_first or excludes_follow):
         raise UsageError("-f excludes --until, --newest-first, --count and --histogram", hint="search without -f")
-    if options.follow and options.unit is Unit.RECORD:
+    if options.follow and options.records:
         raise UsageError("-f excludes --records: the end of a record is not known", hint="use -A for the lines after")
     if options.follow and options.by is TimeOf.EVENT:
         raise UsageError("-f excludes --by event: lines that arrive are not sorted", hint="search without -f")

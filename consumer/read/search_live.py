@@ -13,7 +13,7 @@ from consumer.archive.selection import Wanted
 from consumer.read.file_search import MAX_CONTEXT_BYTES, SHOWN_BYTES, ContextLine, Request, lines_before
 from consumer.read.follow import FleetLog, Places
 from consumer.read.neighbours import Neighbours
-from consumer.read.query import Piece
+from consumer.read.piece import Piece
 from consumer.read.search_display import ShownHit
 from shipper.settings import Settings
 

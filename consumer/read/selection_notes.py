@@ -5,11 +5,10 @@ import fnmatch
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
-from consumer.archive import parts as file_index
 from consumer.archive.parts import Part
+from consumer.archive.reader import ArchiveReader
 from consumer.archive.selection import Globs, Wanted
 from consumer.read.display import shown_time
 from shipper.errors import ConfigError
@@ -29,9 +28,7 @@ class Selection(NamedTuple):
     query: str
 
 
-def notes(
-    archive: Path, state: Path | None, chosen: Selection, parts: Sequence[Part], *, is_any: bool
-) -> Iterator[str]:
+def notes(archive: ArchiveReader, chosen: Selection, parts: Sequence[Part], *, is_any: bool) -> Iterator[str]:
     """Why less than was named is searched: each pattern without a match, a time without lines, swapped arguments.
 
     `parts`: the files that were searched; `is_any`: lines were found. The whole archive is listed only if a pattern or
@@ -44,7 +41,7 @@ def notes(
     if parts and not (idle_hosts or idle_files or (hinted and not is_any)):
         return
     try:
-        everything = file_index.find(archive, state, Wanted(), {})
+        everything = archive.find(Wanted())
     except ConfigError:  # it was readable a moment ago; the search has its own message
         return
     yield from _of_patterns(chosen, everything, idle_hosts, idle_files)

@@ -16,12 +16,15 @@ from typing import NamedTuple
 
 from consumer.archive.event_times import TimeOf
 from consumer.archive.parts import is_archive, is_empty
-from consumer.archive.selection import Allowance, Wanted
+from consumer.archive.reader import ArchiveReader
+from consumer.archive.selection import Allowance, Wanted, allowance_of, wanted_of, zone_of
 from consumer.read.display import STDOUT, Form, Printer, Screen, screen_for, shown_time
 from consumer.read.follow import FleetLog, Places, tell
-from consumer.read.options import LineChoice, Origin, ReplayOptions, TailOptions
-from consumer.read.query import Last, Piece, Sieve, allowance_of, sieve, wanted_of, zone_of
+from consumer.read.options import Origin, ReplayOptions, TailOptions
+from consumer.read.piece import Last, Piece
+from consumer.read.query import Query, grep
 from shipper.codec import encode_path
+from shipper.commands import settings_of
 from shipper.errors import EXIT_OTHER, ConfigError, StreamMissing, Unavailable, UsageError
 from shipper.jetstream.publisher import Republisher
 from shipper.layout import NANOSECONDS
@@ -80,7 +83,10 @@ class Times(NamedTuple):
     allowance: Allowance | None
 
 
-def _times(choice: LineChoice) -> Times:
+LineOptions = TailOptions | ReplayOptions
+
+
+def _times(choice: LineOptions) -> Times:
     """Raises UsageError."""
     is_archive_only = choice.origin is Origin.ARCHIVE
     by = choice.by or (TimeOf.EVENT if is_archive_only else TimeOf.STORED)
@@ -169,22 +175,22 @@ class Pace:
         return since_first_ns / NANOSECONDS / self.factor if self.factor else 0.0
 
 
-async def send_stored(log: FleetLog, wanted: Wanted, sieve: Sieve, receiver: Receiver, *, pace: Pace) -> None:
+async def send_stored(log: FleetLog, wanted: Wanted, query: Query, receiver: Receiver, *, pace: Pace) -> None:
     """Everything that is stored and meant, oldest first."""
     first_ns, begun = None, time.monotonic()
     async for piece in log.stored(wanted.since_ns, wanted.until_ns):
-        for each in sieve.take(piece):
+        for each in query.take(piece):
             if first_ns is None:
                 first_ns, begun = each.time_ns, time.monotonic()
             await _until(begun + pace.due(each.time_ns - first_ns), receiver)
             await receiver.take(each)
 
 
-async def send_last(log: FleetLog, wanted: Wanted, sieve: Sieve, receiver: Receiver, *, lines: int) -> None:
+async def send_last(log: FleetLog, wanted: Wanted, query: Query, receiver: Receiver, *, lines: int) -> None:
     """The last lines that are stored and meant: goes back in growing steps until it has so many."""
     for since_ns in _windows(wanted):
         last = Last(lines)
-        async for piece in _sifted(log.stored(since_ns, wanted.until_ns), sieve):
+        async for piece in _sifted(log.stored(since_ns, wanted.until_ns), query):
             last.add(piece)
         if last.full or since_ns == wanted.since_ns:
             for piece in last.pieces():
@@ -192,9 +198,9 @@ async def send_last(log: FleetLog, wanted: Wanted, sieve: Sieve, receiver: Recei
             return
 
 
-async def _sifted(pieces: AsyncGenerator[Piece], sieve: Sieve) -> AsyncGenerator[Piece]:
+async def _sifted(pieces: AsyncGenerator[Piece], query: Query) -> AsyncGenerator[Piece]:
     async for piece in pieces:
-        for each in sieve.take(piece):
+        for each in query.take(piece):
             yield each
 
 
@@ -222,10 +228,12 @@ _SUBJECT = re.compile(r"[^\s.*>]+(\.[^\s.*>]+)*")
 _SPEED = re.compile(r"(\d+(?:\.\d+)?)x?", re.IGNORECASE)
 
 
-def tail(options: TailOptions, settings: Settings) -> int:
+def tail(options: TailOptions) -> int:
     """Show stored lines, and with `follow` those that come; the exit code."""
-    times = _times(options)
-    follow, wanted, chosen = options.follow, _wanted(options, times), _sieve(options)
+    if options.follow and (options.until or options.origin is Origin.ARCHIVE):
+        raise UsageError("-f goes without --until and without --from archive", hint="what comes has no end yet")
+    settings, times = settings_of(options), _times(options)
+    follow, wanted, query = options.follow, _wanted(options, times), _query(options)
     form = _form(raw=options.raw, as_json=options.as_json, timed=options.timed)
     is_brief = follow and options.lines is None and not options.since
     places = _places(settings, options.archive, Origin.STREAMS if is_brief else options.origin)
@@ -238,21 +246,21 @@ def tail(options: TailOptions, settings: Settings) -> int:
         ):
             found = _report_missing(log, wanted, waits=follow)
             if last is not None:
-                await send_last(log, wanted, chosen, printed, lines=last)
+                await send_last(log, wanted, query, printed, lines=last)
             else:
-                await send_stored(log, wanted, chosen, printed, pace=Pace())
+                await send_stored(log, wanted, query, printed, pace=Pace())
             if follow:  # until it is cancelled
-                async for piece in _sifted(log.follow(printed.check), chosen):
+                async for piece in _sifted(log.follow(printed.check), query):
                     await printed.take(piece)
         return EXIT_OTHER if log.troubled or not found else 0
 
     return _run(work)
 
 
-def replay(options: ReplayOptions, settings: Settings) -> int:
+def replay(options: ReplayOptions) -> int:
     """Send stored lines again; the exit code."""
-    times = _times(options)
-    to_file, wanted, chosen, pace = options.to_file, _wanted(options, times), _sieve(options), _pace(options.speed)
+    settings, times = settings_of(options), _times(options)
+    to_file, wanted, query, pace = options.to_file, _wanted(options, times), _query(options), _pace(options.speed)
     is_raw = not (options.named or options.as_json)
     form = _form(raw=is_raw, as_json=options.as_json, timed=False)
     if options.to_subject and (to_file or not is_raw):
@@ -273,7 +281,7 @@ def replay(options: ReplayOptions, settings: Settings) -> int:
     async def work() -> int:
         async with FleetLog(places, wanted, patience=PATIENCE_SECONDS, name="replay") as log, receiver() as takes:
             found = _report_missing(log, wanted, waits=False)
-            await send_stored(log, wanted, chosen, takes, pace=pace)
+            await send_stored(log, wanted, query, takes, pace=pace)
         return EXIT_OTHER if log.troubled or not found else 0
 
     return _run(work)
@@ -303,9 +311,9 @@ def _report_missing(log: FleetLog, wanted: Wanted, *, waits: bool) -> bool:
         if not waits and archive is None:
             raise StreamMissing("the server has no stream of logs", hint="fshipper partition apply --partitions N")
         tell("the server has no stream of logs so far")
-    if archive and not log.places.streams and is_empty(archive):
+    if archive and not log.places.streams and is_empty(archive.directory):
         raise Unavailable(
-            f"nothing is archived yet in {archive.absolute()}",
+            f"nothing is archived yet in {archive.directory.absolute()}",
             hint="is it the collector's directory? --archive DIR names another; without --from the streams are read",
         )
     unknown = log.unknown(wanted.hosts)
@@ -319,25 +327,26 @@ def _report_missing(log: FleetLog, wanted: Wanted, *, waits: bool) -> bool:
 def _places(settings: Settings, archive: Path | None, origin: Origin) -> Places:
     """Without --archive: the directory where a collector of this machine would write, if it exists."""
     directory = settings.collector.directory
-    at_hand = archive is not None or origin is Origin.ARCHIVE or is_archive(directory)
+    is_at_hand = archive is not None or origin is Origin.ARCHIVE or is_archive(directory)
+    reads_archive = is_at_hand and origin is not Origin.STREAMS
     return Places(
         settings=settings,
-        archive=directory if at_hand and origin is not Origin.STREAMS else None,
+        archive=ArchiveReader(directory, settings.collector.state) if reads_archive else None,
         streams=origin is not Origin.ARCHIVE,
     )
 
 
-def _wanted(choice: LineChoice, times: Times) -> Wanted:
+def _wanted(choice: LineOptions, times: Times) -> Wanted:
     return wanted_of(
         choice.hosts, choice.files, since=choice.since, until=choice.until, now_ns=time.time_ns(),
         zone=times.zone or dt.UTC, allowance=times.allowance,
     )  # fmt: skip
 
 
-def _sieve(choice: LineChoice) -> Sieve:
+def _query(choice: LineOptions) -> Query:
     if not choice.grep and (choice.ignore_case or choice.invert_match):
         raise UsageError("-i and -v go with --grep", hint="name what lines hold: --grep PATTERN")
-    return sieve(choice.grep, flags=re.IGNORECASE if choice.ignore_case else 0, matching=not choice.invert_match)
+    return grep(choice.grep or (), ignores_case=choice.ignore_case, inverted=choice.invert_match)
 
 
 def _form(*, raw: bool, as_json: bool, timed: bool) -> Form:

@@ -38,7 +38,7 @@ BY_SIZE = "keep_bytes"
 REMOVING = ".removing"
 HOSTS, DAYS = "hosts", "days"
 """Whose days go by size: those of the host that holds the most, or those of all hosts."""
-_Signature = tuple[tuple[str, int, int], ...]
+_Signature = dict[str, tuple[int, int]]
 
 
 class Retention:
@@ -149,8 +149,7 @@ class Retention:
         return manifests.total(self._by_host(date))
 
     def _by_host(self, date: str) -> dict[str, DayTotals]:
-        stats = [(path.name, path.stat()) for path in manifests_of_day(self._archive, date)]
-        signature = tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
+        signature = manifests.signature(self._archive, date)
         known = self._known.get(date)
         if known is None or known[0] != signature:
             known = self._known[date] = (signature, manifests.held_by_host(self._archive, date))

@@ -183,10 +183,9 @@ def stands(archive: Path, segment: Segment) -> bool:
 
 def _manifest_of(archive: Path, segment: Segment) -> str:
     """The collector in whose manifest a segment is listed: another one's would open a day that is closed."""
-    for path in manifests_of_day(archive, date_of(segment.path)):
-        if manifests.lists(path, segment.path):
-            return layout.unescape(path.stem)
-    return segment.collector
+    lines = manifests.lines_of_day(archive, date_of(segment.path))
+    found = next((line.manifest for line in lines if manifests.lists(line.text, segment.path)), None)
+    return layout.unescape(found.stem) if found else segment.collector
 
 
 def _free_path(archive: Path, old: Segment) -> str:

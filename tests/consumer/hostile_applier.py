@@ -18,7 +18,7 @@ from collecting import applier_of
 
 from consumer.archive.journal import Journal
 from consumer.commit.sink import Sink
-from consumer.dlq import publish
+from consumer.partition import dead_letters
 from shipper.model import Delivery
 
 CORPUS = Path(__file__).parent / "hostile_messages" / "corpus.json"
@@ -126,7 +126,7 @@ class DeadLetterLimits:
 
 def _keep(dead: object) -> None:
     """Run `deadletter.keep`, which waits for nothing but the grave."""
-    keeping = publish.keep(DeadLetterLimits(), dead, stream="LOGS_0")
+    keeping = dead_letters.keep(DeadLetterLimits(), dead, stream="LOGS_0")
     try:
         keeping.send(None)
     except StopIteration:

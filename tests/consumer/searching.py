@@ -13,14 +13,14 @@ import forking
 import zstandard
 from keeping import DAY_NS, seal_all, write_open
 
-from consumer.archive import parts as file_index
 from consumer.archive.event_times import TimeOf
-from consumer.archive.selection import Wanted
+from consumer.archive.parts import Part
+from consumer.archive.reader import ArchiveReader
+from consumer.archive.selection import USUAL, Wanted
 from consumer.read.file_search import FileSearch, Hit, Request
 from consumer.read.neighbours import Neighbours
-from consumer.read.query import USUAL
+from consumer.read.query import Query
 from consumer.read.search_pool import Search
-from consumer.read.search_query import Query
 from shipper.layout import NANOSECONDS
 
 
@@ -48,8 +48,8 @@ def search(
     """Every hit, in order."""
     allowance = more.get("allowance", USUAL) if more.get("by") is TimeOf.EVENT else None
     wanted = Wanted(since_ns=more.get("since_ns", 0), until_ns=more.get("until_ns"), allowance=allowance)
-    parts = file_index.find(archive, archive.parent, wanted, {})
-    request = Request(archive=archive, query=query, limit=limit, newest_first=newest_first, **more)
+    parts = ArchiveReader(archive, archive.parent).find(wanted)
+    request = Request(archive=ArchiveReader(archive), query=query, limit=limit, newest_first=newest_first, **more)
     with Search(request, parts, jobs=jobs, neighbours=neighbours) as found:
         hits = list(found.hits(idle))
         places = []
@@ -62,13 +62,13 @@ def search(
 def places_here(archive: Path, query: Query) -> list[Place]:
     """Every hit, found in this process without workers."""
     places = list[Place]()
-    parts = file_index.find(archive, archive.parent, Wanted(), {})
+    parts = ArchiveReader(archive, archive.parent).find(Wanted())
     for number, part in enumerate(parts):
 
-        def report(hits: list[Hit], _complete: int, _read: int, part: file_index.Part = part) -> None:
+        def report(hits: list[Hit], _complete: int, _read: int, part: Part = part) -> None:
             places.extend(Place(part.host, part.file, part.spans[0].start + hit.at, hit.line) for hit in hits)
 
-        FileSearch(Request(archive=archive, query=query), part, number, report).run()
+        FileSearch(Request(archive=ArchiveReader(archive), query=query), part, number, report).run()
     return places
 
 

@@ -13,7 +13,7 @@ import pytest
 from auditing import LINES, Audited
 from collecting import Log, cuts
 
-from consumer.archive import manifest_listing
+from consumer.archive import manifests
 from consumer.archive.finding import Weight
 from consumer.archive.journal_snapshot import JournalSnapshots
 from consumer.audit.auditor import Audit, AuditResult, Progress
@@ -132,7 +132,7 @@ def test_where_files_are_sealed_faster_than_an_audit_reads_they_are_left_out_whi
 ) -> None:
     archive = opened(tmp_path)
     ticks = iter(range(1000))
-    monkeypatch.setattr(manifest_listing, "signature", lambda *_: {"here.jsonl": (next(ticks), 0)})
+    monkeypatch.setattr(manifests, "signature", lambda *_: {"here.jsonl": (next(ticks), 0)})
     result = audited(archive, meanwhile=lambda: None)
     assert wrong(result) == []
     assert "sealed faster" in result.findings[0].text

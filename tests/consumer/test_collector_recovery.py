@@ -16,8 +16,8 @@ from consumer.archive.directory import check_journal, journal_directory, note_jo
 from consumer.archive.journal import Journal
 from consumer.commit.applier import Applier
 from consumer.commit.sink import Sink
-from consumer.dlq import publish
 from consumer.model import Until
+from consumer.partition import dead_letters
 from shipper.errors import ConfigError, Fatal, Unavailable
 from shipper.testing import MemoryInbox
 
@@ -27,7 +27,7 @@ POINTS = [
     (Journal, "register"),
     (Sink, "create"),
     (Sink, "append"),
-    (publish, "keep"),
+    (dead_letters, "keep"),
     (Sink, "sync"),
     (Journal, "commit"),
     (MemoryInbox, "ack"),

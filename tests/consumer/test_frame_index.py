@@ -18,7 +18,7 @@ from consumer.archive.event_times import Lag, TimeOf
 from consumer.archive.frame_index import Frame, FrameIndex
 from consumer.archive.stored_times import StoredTimes
 from consumer.model import Until
-from consumer.read.search_query import parse
+from consumer.read.query import parse
 from consumer.segments import rewrite_segment
 from shipper.layout import NANOSECONDS
 from shipper.manifest import Segment

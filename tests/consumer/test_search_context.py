@@ -12,13 +12,13 @@ import pytest
 from keeping import DAY_NS, HOST, seal_all, write_open
 from searching import fshipper, search
 
-from consumer.archive import parts as file_index
 from consumer.archive.frame_index import FRAME_BYTES
+from consumer.archive.reader import ArchiveReader
 from consumer.archive.selection import Globs, Wanted
 from consumer.read.browse.search_process import Around, SearchRequest, command
 from consumer.read.neighbours import Neighbours
+from consumer.read.query import parse
 from consumer.read.search_display import Groups, ShownHit
-from consumer.read.search_query import parse
 from shipper.layout import NANOSECONDS, day_of
 
 FILE = "/var/log/app.log"
@@ -49,8 +49,8 @@ def archived(place: Path, pieces: list[bytes], *, hours: int = 5, still_open: bo
 def rows(archive: Path, query: str, **more: Any) -> list[str]:
     """What people are shown, without names and times."""
     wanted = Wanted(hosts=Globs(), since_ns=more.get("since_ns", 0), until_ns=more.get("until_ns"))
-    parts = file_index.find(archive, archive.parent, wanted, {})
-    neighbours = Neighbours.around(archive, archive.parent, wanted, parts)
+    parts = ArchiveReader(archive, archive.parent).find(wanted)
+    neighbours = Neighbours.around(ArchiveReader(archive, archive.parent), wanted, parts)
     found = search(archive, parse(query), neighbours=neighbours, **more)
     return list(_shown(found))
 

@@ -11,7 +11,7 @@ from keeping import DAY_NS
 from searching import fshipper, search, write_archive
 
 from consumer.archive.event_times import TimeOf, TimeOrigin
-from consumer.read.search_query import parse
+from consumer.read.query import parse
 from shipper.layout import NANOSECONDS
 
 APP, SYSLOG, PLAIN = (("web1.example.net", f"/var/log/{name}.log") for name in ("app", "syslog", "plain"))

@@ -10,7 +10,8 @@ from collecting import Log
 from natsd import NatsServer
 from tail_fleet import Following, TailFleet, objects
 
-from consumer.archive import parts as file_index
+from consumer.archive.parts import Part
+from consumer.archive.reader import ArchiveReader
 from consumer.archive.selection import Wanted
 from consumer.read import follow
 from shipper.settings import Settings
@@ -79,13 +80,13 @@ def test_what_is_not_archived_yet_is_found_however_long_ago_it_was_sent(
     settings = Settings(
         nats={"url": told.url}, collector={"directory": told.archive, "state": told.directory / "state"}
     )
-    parts = file_index.find(told.archive, settings.collector.state, Wanted(), {})
+    parts = ArchiveReader(told.archive, settings.collector.state).find(Wanted())
 
     assert asyncio.run(stored_in_streams(settings, tuple(parts))) == [b"waiting\n", b"waiting too\n"]
     assert asyncio.run(stored_in_streams(settings, ())) == [b"archived\n", b"waiting\n", b"waiting too\n"]
 
 
-async def stored_in_streams(settings: Settings, archived: tuple[file_index.Part, ...]) -> list[bytes]:
+async def stored_in_streams(settings: Settings, archived: tuple[Part, ...]) -> list[bytes]:
     places = follow.Places(settings=settings, archive=None)
     async with follow.FleetLog(places, Wanted(), patience=0.0, name="search", archived=archived) as read:
         return [line.text async for piece in read.stored(0, None) for line in piece.lines()]

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from searching import write_archive
 
-from consumer.archive import parts as file_index
 from consumer.archive.event_times import TimeOf
+from consumer.archive.reader import ArchiveReader
 from consumer.archive.selection import Wanted
 from consumer.read.file_search import Hit, Request
+from consumer.read.query import parse
 from consumer.read.search_pool import Search
-from consumer.read.search_query import parse
 
 LINES = 60_000
 FILE = ("web1.example.net", "/a.log")
@@ -22,8 +22,8 @@ FILE = ("web1.example.net", "/a.log")
 
 @contextlib.contextmanager
 def searching(archive: Path, query: str, *, by: TimeOf = TimeOf.STORED) -> Iterator[Search]:
-    parts = file_index.find(archive, archive.parent, Wanted(), {})
-    with Search(Request(archive=archive, query=parse(query), by=by), parts, jobs=1) as search:
+    parts = ArchiveReader(archive, archive.parent).find(Wanted())
+    with Search(Request(archive=ArchiveReader(archive), query=parse(query), by=by), parts, jobs=1) as search:
         yield search
 
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from searching import expected, places_here, search, write_archive
 
-from consumer.read.search_query import Case, Options, parse, parse_fixed
+from consumer.read.query import Case, Options, parse, parse_fixed
 from shipper.errors import UsageError
 
 WORDS = ["error", "Error", "timeout", "refused", "10.0.0.7", "GET", "ünï", "ÜNÏ", "ok", "k", "Ab_c", "-x"]

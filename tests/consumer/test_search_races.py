@@ -8,7 +8,7 @@ import pytest
 from keeping import Past, seal_all, standing, tend, write_open
 from searching import Place, expected, search, write_archive
 
-from consumer.read.search_query import parse
+from consumer.read.query import parse
 from consumer.segments import rewrite_segment
 from shipper import layout
 

@@ -9,13 +9,12 @@ from keeping import DAY_NS, seal_all, write_open
 from searching import search
 from test_search_context import FILE, HOUR_NS, archived
 
-from consumer.archive import parts as file_index
 from consumer.archive.event_times import TimeOf
+from consumer.archive.reader import ArchiveReader
 from consumer.archive.selection import Wanted
 from consumer.read import records
 from consumer.read.neighbours import Neighbours
-from consumer.read.search_query import parse
-from consumer.read.search_unit import Unit
+from consumer.read.query import Unit, parse
 from shipper.layout import NANOSECONDS
 
 WORDS = ("crash", "at app.py", "retry", "slow", "x", "")
@@ -23,8 +22,8 @@ WORDS = ("crash", "at app.py", "retry", "slow", "x", "")
 
 def found(archive: Path, query: str, **more: Any) -> list[Any]:
     wanted = Wanted(since_ns=more.get("since_ns", 0), until_ns=more.get("until_ns"))
-    parts = file_index.find(archive, archive.parent, wanted, {})
-    neighbours = Neighbours.around(archive, archive.parent, wanted, parts)
+    parts = ArchiveReader(archive, archive.parent).find(wanted)
+    neighbours = Neighbours.around(ArchiveReader(archive, archive.parent), wanted, parts)
     return search(archive, parse(query), neighbours=neighbours, unit=Unit.RECORD, **more).hits
 
 

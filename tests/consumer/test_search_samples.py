@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from searching import places_here, write_archive
 
-from consumer.read.search_query import Case, Options, parse_fixed
+from consumer.read.query import Case, Options, parse_fixed
 
 SAMPLES = sorted((Path(__file__).resolve().parents[3] / "shared" / "data" / "loghub").glob("*.log"))
 

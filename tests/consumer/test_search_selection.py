@@ -9,9 +9,9 @@ import pytest
 from searching import fshipper, write_archive
 from situations import shows
 
-from consumer.archive import parts
+from consumer.archive.reader import ArchiveReader
 from consumer.archive.selection import Wanted
-from consumer.read.search_query import Case, Options, parse
+from consumer.read.query import Case, Options, parse
 from shipper.errors import ConfigError, UsageError
 
 WEB = [(f"web{number}.example", "/var/log/app.log") for number in range(1, 4)]
@@ -83,7 +83,7 @@ def test_an_archive_without_rights_is_not_a_missing_one(tmp_path):
     os.seteuid(65534)
     try:
         with pytest.raises(ConfigError) as refused:
-            parts.find(archive, None, Wanted(), {})
+            ArchiveReader(archive).find(Wanted())
     finally:
         os.seteuid(0)
     shows("the archive may not be read", str(refused.value))

@@ -18,7 +18,7 @@ from consumer.archive.event_times import TimeOf, TimeOrigin
 from consumer.archive.journal import MARKS_BYTES
 from consumer.archive.stored_times import PLANES, StoredTimes, joined
 from consumer.model import Until
-from consumer.read.search_query import parse
+from consumer.read.query import parse
 from consumer.segments import rewrite_segment
 from shipper.layout import NANOSECONDS
 

@@ -10,17 +10,20 @@ from collecting import Log
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consumer.archive import lines
 from consumer.archive.selection import Globs, Wanted, globs_of_hosts
 from consumer.read.dedup import Deduplicator
 from consumer.read.display import Form, Printer, Screen, harmless
-from consumer.read.follow import HORIZON_SECONDS, Merge, _cut
-from consumer.read.query import Last, Piece, moment, sieve
+from consumer.read.follow import HORIZON_SECONDS, Merge
+from consumer.read.piece import Last, Piece
+from consumer.read.query import grep
 from consumer.read.tail import Outlet, Pace
 from shipper import codec
 from shipper.edit_map import Edit, to_map
 from shipper.errors import UsageError
 from shipper.jetstream.ordered_consumer import TimedDelivery
 from shipper.model import Block, Delivery, Edited, Encoding, Span
+from shipper.moments import moment
 
 NOW = 1_800_000_000 * 10**9
 HOST = "web1.example.net"
@@ -146,7 +149,7 @@ def test_the_last_lines_are_those_of_all_lines(texts: list[bytes], count: int):
 @given(st.lists(st.binary(max_size=6), max_size=8), st.sampled_from(["a", "^$", "b$", "\\xff", "é"]), st.booleans())
 def test_the_sieve_takes_what_grep_takes(lines: list[bytes], pattern: str, matching: bool):
     whole = b"".join(line.replace(b"\n", b"a") + b"\n" for line in lines)
-    found = list(sieve([pattern], flags=0, matching=matching).take(piece(whole, offset=100)))
+    found = list(grep([pattern], inverted=not matching).take(piece(whole, offset=100)))
     expected = [
         line for line in whole.split(b"\n")[:-1]
         if (re.search(pattern, line.removesuffix(b"\r").decode("utf-8", "surrogateescape")) is not None) is matching
@@ -156,18 +159,18 @@ def test_the_sieve_takes_what_grep_takes(lines: list[bytes], pattern: str, match
 
 
 def test_a_line_of_another_system_ends_before_its_cr():
-    assert [each.text for each in sieve(["b$"], flags=0, matching=True).take(piece(b"ab\r\nbc\r\n"))] == [b"ab\r\n"]
+    assert [each.text for each in grep(["b$"]).take(piece(b"ab\r\nbc\r\n"))] == [b"ab\r\n"]
 
 
 def test_a_line_that_is_longer_than_a_cut_stays_whole():
-    assert list(_cut(iter([b"aaaaaa\nb\n"]), 3)) == [b"aaaaaa\n", b"b\n"]
+    assert list(lines.Block(b"aaaaaa\nb\n", 0, 9, 5).pieces(3)) == [(5, b"aaaaaa\n"), (12, b"b\n")]
 
 
 @given(st.lists(st.binary(max_size=30), max_size=10), st.integers(1, 40))
 def test_cutting_an_archived_text_changes_no_byte_and_parts_no_short_line(texts: list[bytes], size: int):
-    parts = list(_cut(iter(texts), size))
+    parts = [text for block in lines.whole_lines(iter(texts), 0) for _, text in block.pieces(size)]
     assert b"".join(parts) == b"".join(texts)
-    assert all(part.endswith(b"\n") or len(part) >= size for part in parts[:-1])
+    assert all(part.endswith(b"\n") for part in parts[:-1])
 
 
 @given(st.binary(max_size=60))

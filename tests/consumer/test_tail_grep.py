@@ -1,13 +1,12 @@
 """`tail --grep` compares only lines that contain a byte string of every match: it selects the same lines."""
 
-import re
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consumer.read.query import Matching, Piece, sieve
+from consumer.read.piece import Piece
+from consumer.read.prefilter import every_line
+from consumer.read.query import grep
 
 PATTERNS = [
     "timeout", "timeout|refused", "ki(ss|t)", "is+", "err(or)?s", "^GET", "OK$", "a.c", "[Kk]elvin", "İstanbul",
@@ -35,19 +34,20 @@ def test_the_same_lines_are_selected_as_by_comparing_each(
 ) -> None:
     text = b"\n".join(lines) + (b"\n" if ends else b"")
     piece = Piece(1, "web1", "/a.log", "a1", 100, text)
-    chosen = sieve(patterns, flags=re.IGNORECASE if ignore_case else 0, matching=matching)
-    assert isinstance(chosen, Matching)
-    found = list(chosen.take(piece))
-    assert found == list(replace(chosen, literals=None).take(piece))
+    query = grep(patterns, ignores_case=ignore_case, inverted=not matching)
+    found = list(query.take(piece))
+    query.finder = every_line
+    assert found == list(query.take(piece))
     assert all(text[each.offset - 100 :].startswith(each.text) for each in found if each.offset is not None)
 
 
 @pytest.mark.parametrize(
-    ("pattern", "ignore_case", "strings"),
-    [("timeout|refused", False, {b"timeout", b"refused"}), ("Time.*OUT", True, {b"time"}), ("a|timeout", False, None)],
+    ("pattern", "ignore_case", "explained"),
+    [
+        ("timeout|refused", False, "lines with 'refused' OR 'timeout' are judged"),
+        ("Time.*OUT", True, "lines with 'time' OR "),
+        ("a|timeout", False, "every line is judged"),
+    ],
 )
-def test_which_byte_strings_are_searched_for(pattern: str, ignore_case: bool, strings: set[bytes] | None) -> None:
-    chosen = sieve([pattern], flags=re.IGNORECASE if ignore_case else 0, matching=True)
-    assert isinstance(chosen, Matching)
-    found = None if chosen.literals is None else {each for each in chosen.literals.strings if each.isascii()}
-    assert found == strings
+def test_which_byte_strings_are_searched_for(pattern: str, ignore_case: bool, explained: str) -> None:
+    assert explained in grep([pattern], ignores_case=ignore_case).explained

@@ -10,7 +10,7 @@ from nats.aio.client import _HEADER_KEY_RE
 from prometheus_client import REGISTRY
 
 from consumer.commit.staged_batch import DeadLetter
-from consumer.dlq import publish
+from consumer.partition import dead_letters
 from consumer.partition.stream import STUCK_SESSIONS, SessionLoop
 from partitioner.on_demand import HOST_BURST, StreamProvisioner
 from shipper import events
@@ -45,7 +45,7 @@ def test_headers_with_a_meaning_are_renamed_in_a_dead_letter_and_names_that_cann
     headers = {"Status": "204", "description": "x", "Nats-Rollup": "all", "Dlq-Cut": "9", "a(b)": "c", "A": "b"}
     delivery = Delivery(7, 1, 0, "logs.p0.web1", headers, b"line", "")
     dead = DeadLetter(delivery=delivery, host="web1", reason="why")
-    asyncio.run(publish.keep(SimpleNamespace(dead_letter=dead_letter), dead, stream="LOGS_0"))  # type: ignore[arg-type]
+    asyncio.run(dead_letters.keep(SimpleNamespace(dead_letter=dead_letter), dead, stream="LOGS_0"))  # type: ignore[arg-type]
     assert not {"Status", "description", "Nats-Rollup", "Dlq-Cut"} & set(sent)
     assert {"Dlq-Status": "204", "Dlq-description": "x", "Dlq-Nats-Rollup": "all", "A": "b"}.items() <= sent.items()
     assert all(_HEADER_KEY_RE.fullmatch(name) for name in sent)

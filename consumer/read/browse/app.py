@@ -40,7 +40,9 @@ from consumer.read.browse.search_process import (
     json_lines,
     read_request,
 )
+from consumer.read.options import BrowseOptions
 from shipper import events
+from shipper.commands import settings_of
 from shipper.durable_files import replace_file
 from shipper.errors import ConfigError, Unavailable, UsageError
 from shipper.http_endpoints import Answer, Endpoints, Request
@@ -342,11 +344,12 @@ def _refusal(code: int, what: str, hint: str, *, again: int = 0) -> Answer:
 DEFAULT_LISTEN = BrowseSettings().listen
 
 
-def run(settings: Settings, config: Path | None, *, open_page: bool) -> None:
-    """Serve the page until a signal comes. `config`: the configuration file, for the searches. Raises ConfigError."""
+def run(options: BrowseOptions) -> None:
+    """Serve the page until a signal comes. Raises ConfigError."""
+    settings = settings_of(options)
     set_up_logging(style=settings.log.format, level=settings.log.level)
-    searches = SearchSettings(_checked_archive(settings), config)
-    asyncio.run(_serve(settings.browse, searches, open_page=open_page))
+    searches = SearchSettings(_checked_archive(settings), options.config)
+    asyncio.run(_serve(settings.browse, searches, open_page=options.open_page))
 
 
 def check(settings: Settings) -> Iterator[str]:

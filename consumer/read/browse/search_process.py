@@ -23,10 +23,9 @@ from typing import IO, Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from consumer.archive.selection import globs_of_hosts
+from consumer.archive.selection import globs_of_hosts, zone_of
 from consumer.read.display import shown_time
-from consumer.read.query import zone_of
-from consumer.read.search_query import parse
+from consumer.read.query import parse
 from shipper.errors import UsageError
 from shipper.layout import NANOSECONDS
 from shipper.moments import moment
