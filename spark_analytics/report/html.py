@@ -156,7 +156,9 @@ def host_page(host: HostPage, links: Links, facts: Facts) -> str:
     """The page of one host of the day `facts`."""
     heat = _heat([(host.day.host, host.day.lines, host.hours)] if host.hours else [], facts.clock)
     lines = _example_lines(facts, LINE_CHARACTERS, ROW_EXAMPLES)
-    return page("host.html", f=facts, p=host, links=links, heat_rows=heat, example_lines=lines)
+    days = [*zip(facts.history.days, host.day.lines_before, strict=False), (facts.date, host.day.lines)]
+    bars = svg_charts.day_bars([(day, count, "bar") for day, count in days], columns=len(days))
+    return page("host.html", f=facts, p=host, bars=bars, links=links, heat_rows=heat, example_lines=lines)
 
 
 class HeatMap(NamedTuple):

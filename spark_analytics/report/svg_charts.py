@@ -14,12 +14,9 @@ from spark_analytics.report.model import HostCell
 from spark_analytics.report.number_format import clean, count
 from spark_analytics.report.zone_times import HOURS, Clock
 
-WIDTH = 960
 SHADES = 6
 MAP_COLUMNS = 40
-_AXIS = 46
-_HEIGHT = 190
-_BASE = 160
+DAY_LABELS = 7
 _STEP = 12
 
 
@@ -73,14 +70,10 @@ def stacked_hours(series: Mapping[str, Sequence[int]], clock: Clock, unit: str =
         _column(hour, top, index, f"{at}  {sum(hour.values()):,} {unit}")
         for index, (at, hour) in enumerate(zip(clock.hours(), hours, strict=True))
     )
-    grid = Markup("").join(Markup('<line class="grid" x1="0" x2="240" y1="{0}" y2="{0}"/>').format(y) for y in (0, 50))
     drawing = Markup(
         '<svg class="columns" viewBox="0 0 240 100" preserveAspectRatio="none" role="img" aria-label="{}">{}{}</svg>'
-    ).format(f"{unit} by hour, {clock.timezone}", grid, columns)
-    marks = Markup("").join(Markup("<span>{}</span>").format(short(top * part / 2)) for part in (2, 1, 0))
-    return Markup('<div class="plot"><div class="ticks" aria-hidden="true">{}</div>{}{}</div>').format(
-        marks, drawing, hour_labels(clock)
-    )
+    ).format(f"{unit} by hour, {clock.timezone}", _grid(240), columns)
+    return Markup('<div class="plot">{}{}{}</div>').format(_ticks(top), drawing, hour_labels(clock))
 
 
 def hour_labels(clock: Clock) -> Markup:
@@ -120,25 +113,36 @@ def heat_row(hours: Sequence[int], most: int, name: str, clock: Clock) -> Markup
 def day_bars(days: Sequence[tuple[str, int, str]], columns: int = 14) -> Markup:
     """A column for each day, oldest first: (name, value, class). The axis is as long as `columns` at least."""
     top = nice_ceiling(max((value for _, value, _ in days), default=0))
-    step = (WIDTH - _AXIS) / max(len(days), columns)
-    marks = []
-    for quarter in range(5):
-        y = _BASE - quarter * (_BASE - 12) / 4
-        line = Markup('<line class="grid" x1="{0}" x2="{1}" y1="{2}" y2="{2}"/>').format(_AXIS, WIDTH, number(y))
-        tick = Markup('<text class="axis end" x="{}" y="{}">{}</text>')
-        marks += [line, tick.format(_AXIS - 8, number(y + 4), short(top * quarter / 4))]
-    every = max(1, math.ceil(len(days) * 90 / WIDTH))
+    places = max(len(days), columns)
+    drawn = [_grid(places * 10)]
     for index, (name, value, kind) in enumerate(days):
-        x, height = _AXIS + index * step, max(value / top * (_BASE - 12), 0.8 if value else 0)
-        column = Markup('<g><title>{}  {:,} lines</title><rect class="{}" x="{}" y="{}" width="{}" height="{}"/></g>')
-        sizes = (x + step * 0.1, _BASE - height, step * 0.8, height)
-        marks.append(column.format(name, value, kind, *map(number, sizes)))
-        if index % every == 0:
-            label = Markup('<text class="axis mid" x="{}" y="{}">{}</text>')
-            marks.append(label.format(number(x + step / 2), number(_BASE + 18), name[5:]))
-    return Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="lines by day">{}</svg>').format(
-        WIDTH, _HEIGHT, Markup("").join(marks)
-    )
+        height = max(value / top * 100, 0.8 if value else 0)
+        column = Markup('<g><title>{}  {:,} lines</title><rect class="{}" x="{}" y="{}" width="8" height="{}"/></g>')
+        drawn.append(column.format(name, value, kind, index * 10 + 1, number(100 - height), number(height)))
+    drawing = Markup(
+        '<svg class="columns" viewBox="0 0 {} 100" preserveAspectRatio="none" role="img" aria-label="lines by day">'
+        "{}</svg>"
+    ).format(places * 10, Markup("").join(drawn))
+    return Markup('<div class="plot">{}{}{}</div>').format(_ticks(top), drawing, _day_labels(days, places))
+
+
+def _day_labels(days: Sequence[tuple[str, int, str]], places: int) -> Markup:
+    """The newest day and every so many before it, so that the labels fit on a telephone; each below its column."""
+    every, last = math.ceil(places / DAY_LABELS), len(days) - 1
+    names = [name[5:] if (last - index) % every == 0 else "" for index, (name, _, _) in enumerate(days)]
+    names += [""] * (places - len(days))
+    labels = Markup("").join(Markup("<span>{}</span>").format(name) for name in names)
+    return Markup('<div class="days" aria-hidden="true">{}</div>').format(labels)
+
+
+def _grid(width: int) -> Markup:
+    line = Markup('<line class="grid" x1="0" x2="{0}" y1="{1}" y2="{1}"/>')
+    return Markup("").join(line.format(width, y) for y in (0, 50))
+
+
+def _ticks(top: int) -> Markup:
+    marks = Markup("").join(Markup("<span>{}</span>").format(short(top * part / 2)) for part in (2, 1, 0))
+    return Markup('<div class="ticks" aria-hidden="true">{}</div>').format(marks)
 
 
 def shade(lines: int, most: int) -> int:

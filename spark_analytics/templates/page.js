@@ -1,7 +1,7 @@
 (() => {
 "use strict";
 const UNITS = {KiB: 1024, MiB: 1048576, GiB: 1073741824, TiB: 1099511627776, s: 1000};
-const COPIED_MS = 1500, FILTER_ROWS = 8;
+const COPIED_MS = 1500, FILTER_ROWS = 15;
 function value(cell) {
   const text = cell.textContent.trim(), found = /^[<>+−-]?\s*([\d,]+(?:\.\d+)?)\s*(\S*)/.exec(text);
   if (!found || /^\d\d:\d\d/.test(text)) return text.toLowerCase();

@@ -8,6 +8,7 @@ import html.parser
 import re
 import shlex
 from importlib import resources
+from pathlib import Path
 
 import nights
 import pytest
@@ -26,6 +27,7 @@ from spark_analytics.report import html as page
 from spark_analytics.report.inputs import AuthTop, WebTop
 from spark_analytics.report.model import Severity, State
 
+ROOT = Path(__file__).resolve().parents[2]
 HOSTILE = "<script>alert(1)</script>\"onload='x'&{{7*7}}\x1b[31m\u202egnp.exe\x00\n=cmd|' /C calc'!A0"
 SECTIONS = (
     *("Completeness", "Hosts", "Errors", "Patterns", "Sign-ins", "Web", "Volume"),
@@ -270,6 +272,24 @@ def test_words_have_their_plurals():
 
 def test_shades_fall_by_half_powers_of_ten_and_something_is_never_nothing():
     assert [svg_charts.shade(lines, 100_000) for lines in (100_000, 31_000, 10_000, 1_000, 1, 0)] == [6, 5, 4, 2, 1, 0]
+
+
+def test_the_legend_in_the_reference_is_the_one_that_is_drawn():
+    words = " ".join((ROOT / "docs" / "reference" / "report.md").read_text().split())
+    (found,) = re.findall(r"the fewest lines that have it: `([^`]+)` for a busiest cell of (\d+) lines", words)
+    shades = svg_charts.shade_legend(int(found[1]))
+    assert found[0] == " ".join(label for _, label in shades)
+    assert all(svg_charts.shade(int(label.rstrip("+")), int(found[1])) == shade for shade, label in shades)
+
+
+def test_the_labels_of_days_fit_and_the_newest_day_has_one():
+    for number in (1, 2, 7, 14, 30, 60):
+        days = [(f"2026-11-{n:02}", n, "s-complete") for n in range(1, number + 1)]
+        drawn = str(svg_charts.day_bars(days)).rpartition('class="days"')[2]
+        labels = re.findall(r"<span>([^<]*)</span>", drawn)
+        assert len(labels) == max(number, 14)
+        assert labels[number - 1] == f"11-{number:02}"
+        assert len(list(filter(None, labels))) <= 7
 
 
 def test_axes_end_at_a_round_number():
