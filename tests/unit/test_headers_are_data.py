@@ -9,7 +9,7 @@ import pytest
 from nats.aio.client import _HEADER_KEY_RE
 from prometheus_client import REGISTRY
 
-from consumer.commit.staged_batch import DeadLetter
+from consumer.commit.batch import DeadLetter
 from consumer.dlq import publish
 from consumer.partition.stream import STUCK_SESSIONS, SessionLoop
 from partitioner.on_demand import HOST_BURST, StreamProvisioner
