@@ -21,7 +21,8 @@ from consumer.partition.missing_ranges import MissingRanges
 from consumer.partition.purge import StreamPurge
 from consumer.partition.receipts import ReceiptSender
 from consumer.partition.sealing import SealScheduler
-from consumer.partition.stream import SessionLoop, StreamView, first_to_read
+from consumer.partition.session_loop import SessionLoop
+from consumer.partition.stream import StreamView, first_to_read
 from consumer.segments.sealer import Sealer
 from shipper import codec, events
 from shipper.errors import Fenced

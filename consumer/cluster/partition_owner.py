@@ -23,7 +23,7 @@ from consumer.commit.batch import RunTotals
 from consumer.commit.other_partitions import ArchiveSources, OtherPartitions
 from consumer.commit.sink import Sink
 from consumer.commit.store import PartitionStore
-from consumer.partition.stream import NO_SESSION
+from consumer.partition.session_loop import NO_SESSION
 from consumer.pipeline import Worker
 from shipper import events
 from shipper.durable_files import Lock

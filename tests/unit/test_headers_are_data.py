@@ -11,7 +11,7 @@ from prometheus_client import REGISTRY
 
 from consumer.commit.batch import DeadLetter
 from consumer.dlq import publish
-from consumer.partition.stream import STUCK_SESSIONS, SessionLoop
+from consumer.partition.session_loop import STUCK_SESSIONS, SessionLoop
 from partitioner.on_demand import HOST_BURST, StreamProvisioner
 from shipper import events
 from shipper.control import StreamAnswer
