@@ -30,7 +30,7 @@ from consumer.commit.sink import most_open
 from consumer.commit.store import PartitionStore
 from consumer.fleet.page import status_page
 from consumer.model import PartitionOptions, Until
-from consumer.partition.stream import SessionLoop
+from consumer.partition.session_loop import SessionLoop
 from consumer.pipeline import Worker, make_worker
 from consumer.segments.compaction import Merger
 from consumer.segments.day_close import DayCloser

@@ -35,20 +35,6 @@ class ArchivedSource:
         """The identity of the source."""
         return SourceKey(self.host, self.id)
 
-    def grown(self, *, watermark: int, crc: int | None, proven: bool, ended: bool, seen_ns: int) -> "ArchivedSource":
-        """The source after a block. `replace` takes twice as long, and this is done for every block."""
-        return ArchivedSource(
-            id=self.id,
-            host=self.host,
-            file=self.file,
-            origin=self.origin,
-            watermark=watermark,
-            crc=crc,
-            proven=proven,
-            ended=ended,
-            seen_ns=seen_ns,
-        )
-
 
 class Altered(enum.IntEnum):
     """Why the archived text of a source may differ from the host's file, although all of it is there.

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from consumer.commit.applier import Applier
+from consumer.commit.batch import Batch, Hole, RunTotals, begin_batch
 from consumer.commit.frame_cache import FrameCache
-from consumer.commit.staged_batch import Hole, RunTotals, StagedBatch
 from consumer.commit.store import PartitionStore
 from consumer.commit.watermark import REASON_EXCLUDED, REASON_FORKED, REASON_REWRITTEN
 from consumer.model import PartitionOptions, SourceKey, Until
@@ -21,7 +21,8 @@ from consumer.partition.missing_ranges import MissingRanges
 from consumer.partition.purge import StreamPurge
 from consumer.partition.receipts import ReceiptSender
 from consumer.partition.sealing import SealScheduler
-from consumer.partition.stream import SessionLoop, StreamView, first_to_read
+from consumer.partition.session_loop import SessionLoop
+from consumer.partition.stream import StreamView, first_to_read
 from consumer.segments.sealer import Sealer
 from shipper import codec, events
 from shipper.errors import Fenced
@@ -102,43 +103,46 @@ class Worker:
                 self._sessions.archive_works()
         await self._maintenance.receipts.send_all(inbox)  # the next owner may be a collector of another archive
 
-    async def _commit_all(self, inbox: Inbox, batch: list[Delivery]) -> None:
+    async def _commit_all(self, inbox: Inbox, taken: list[Delivery]) -> None:
         # One by one where sessions end again and again, so that the message that ends them is named.
-        most = 0 if self._sessions.is_stuck_at(batch[0].sequence) else TEXT_A_PAYLOAD * self._options.batch_bytes
-        for part in _parts(batch, most):
-            self._sessions.committing(part[0])
-            staged = await self._commit(inbox, part)
+        most = 0 if self._sessions.is_stuck_at(taken[0].sequence) else TEXT_A_PAYLOAD * self._options.batch_bytes
+        for messages in _parts(taken, most):
+            self._sessions.committing(messages[0])
+            batch = await self._commit(inbox, messages)
             self._sessions.committing(None)
-            await self._maintenance.committed(staged)
+            await self._maintenance.committed(batch)
             if self._stop.requested:
                 return  # the rest is delivered again
 
-    async def _commit(self, inbox: Inbox, batch: list[Delivery]) -> StagedBatch:
+    async def _commit(self, inbox: Inbox, messages: list[Delivery]) -> Batch:
         """Make a batch durable, then acknowledge it. This order is the promise of the collector."""
         began, store, missing = time.monotonic(), self._store, self._missing
-        async with store.others.sources.exclusive(store.others.maybe_shared(batch, store.journal.is_cached)):
+        async with store.others.sources.exclusive(store.others.maybe_shared(messages, store.journal.is_cached)):
             await store.lease.hold()
-            staged = await store.run(self._applier.stage, batch, missing.open, missing.given_up)
-            await dead_letters.keep_all(inbox, staged.dead_letters, stream=self._options.stream)
+            text_bytes = self._options.host_text_bytes
+            batch = begin_batch(store.journal, messages, missing.open, missing.given_up, text_bytes=text_bytes)
+            await store.run(self._applier.stage, batch)
+            await dead_letters.keep_all(inbox, batch.dead_letters, stream=self._options.stream)
             await store.lease.hold()
             await store.run(store.sink.sync)
             await store.lease.hold()
-            await store.run(store.journal.commit, staged.changes)
-            await inbox.ack(batch[-1])
-            store.others.sources.shared |= staged.changes.shared
-        self._note(staged, batch[-1], time.monotonic() - began)
-        return staged
+            await store.run(store.journal.commit, batch)
+            await inbox.ack(messages[-1])
+            store.others.sources.shared |= batch.shared
+        self._note(batch, time.monotonic() - began)
+        return batch
 
-    def _note(self, staged: StagedBatch, last: Delivery, seconds: float) -> None:
+    def _note(self, batch: Batch, seconds: float) -> None:
+        last = batch.messages[-1]
         self._sessions.archive_works()
         self.pending = last.pending
-        _report(staged, self._missing.open, partition=self.partition, seconds=seconds, pending=self.pending)
-        self._cut_letters += staged.budgets.cut.total()
-        for (_, budget), messages in staged.budgets.refused.items():
+        _report(batch, self._missing.open, partition=self.partition, seconds=seconds, pending=self.pending)
+        self._cut_letters += batch.budgets.cut.total()
+        for (_, budget), messages in batch.budgets.refused.items():
             self._over_budget[budget] += messages
-        self._missing.committed(staged, last.sequence)
+        self._missing.committed(batch)
         if self._options.until is not Until.STOPPED:
-            self.archived.add(staged)
+            self.archived.add(batch.totals)
 
     # -- what others see of it ----------------------------------------------------------------------------------
 
@@ -206,54 +210,54 @@ def make_worker(
 
 
 def _report(
-    staged: StagedBatch, holes_before: Mapping[SourceKey, Hole], *, partition: int, seconds: float, pending: int
+    batch: Batch, holes_before: Mapping[SourceKey, Hole], *, partition: int, seconds: float, pending: int
 ) -> None:
     """Report a batch that took `seconds`; `pending` messages follow it in the stream."""
-    _report_losses(staged, partition)
-    for source, fork in staged.forked:
+    _report_losses(batch, partition)
+    for source, fork in batch.forked:
         about = {"host": source.host, "file": source.file, "source": source.id}
         events.source_forked(partition=partition, fork=fork.id, start=fork.watermark, **about)
-    for known in staged.rewritten:
-        events.source_rewritten(partition=partition, host=known.host, file=known.file, offset=known.watermark)
-    for other, known in staged.archived_before:
+    for other, known in batch.archived_before:
         about = {"host": known.host, "file": known.file, "source": known.id}
         events.source_archived_before(partition=partition, other=other, watermark=known.watermark, **about)
-    for dead in staged.dead_letters:
+    for dead in batch.dead_letters:
         sequence, subject = dead.delivery.sequence, dead.delivery.subject
         events.message_dead_lettered(partition=partition, sequence=sequence, subject=subject, reason=dead.reason)
-    _report_hosts(staged, partition)
-    for key, hole in staged.holes.items():
+    _report_hosts(batch, partition)
+    for key, hole in batch.holes.items():
         if key not in holes_before:
             start, end = hole.missing
             events.hole_opened(partition=partition, host=key.host, file=hole.file, start=start, end=end)
-    events.holes_open(partition=partition, count=len(staged.holes))
+    events.holes_open(partition=partition, count=len(batch.holes))
     events.batch_committed(
         partition=partition,
-        outcomes=dict(staged.outcomes),
-        octets=staged.written_bytes,
+        outcomes=dict(batch.outcomes),
+        octets=batch.written_bytes,
         seconds=seconds,
         pending=pending,
     )
 
 
-def _report_hosts(staged: StagedBatch, partition: int) -> None:
+def _report_hosts(batch: Batch, partition: int) -> None:
     """Report the hosts that sent too much, or what is ignored."""
-    for host, messages in staged.overflowed.items():
+    for host, messages in batch.overflowed.items():
         events.host_crowded(partition=partition, host=host, messages=messages)
-    for host, blocks in staged.bad_counts.items():
+    for host, blocks in batch.bad_counts.items():
         events.redacted_counts_ignored(partition=partition, host=host, blocks=blocks)
-    for host, letters in staged.budgets.cut.items():
+    for host, letters in batch.budgets.cut.items():
         events.dead_letter_cut(partition=partition, host=host, letters=letters)
-    for (host, budget), messages in staged.budgets.refused.items():
+    for (host, budget), messages in batch.budgets.refused.items():
         events.host_over_budget(partition=partition, host=host, budget=budget, messages=messages)
 
 
-def _report_losses(staged: StagedBatch, partition: int) -> None:
-    for loss in staged.changes.losses:
-        if loss.reason in {REASON_FORKED, REASON_REWRITTEN}:
-            continue  # source_forked and source_rewritten report these
-        host, file, (start, end) = loss.source.host, staged.changes.sources[loss.source].file, loss.span
-        if loss.reason == REASON_EXCLUDED:
+def _report_losses(batch: Batch, partition: int) -> None:
+    for loss in batch.losses:
+        if loss.reason == REASON_FORKED:
+            continue  # source_forked reports it
+        host, file, (start, end) = loss.source.host, batch.sources[loss.source].file, loss.span
+        if loss.reason == REASON_REWRITTEN:
+            events.source_rewritten(partition=partition, host=host, file=file, offset=start)
+        elif loss.reason == REASON_EXCLUDED:
             events.exclusion_recorded(partition=partition, host=host, file=file, start=start, end=end)
         else:
             events.gap_recorded(partition=partition, host=host, file=file, start=start, end=end, reason=loss.reason)

@@ -19,11 +19,11 @@ from consumer.archive.journal import Journal
 from consumer.cluster.epochs import Takeover, begin_epoch, find_takeover, sweep
 from consumer.cluster.lease import Lease
 from consumer.cluster.membership import MAX_TROUBLE, Claim, Member, Membership, clock, forked_text
+from consumer.commit.batch import RunTotals
 from consumer.commit.other_partitions import ArchiveSources, OtherPartitions
 from consumer.commit.sink import Sink
-from consumer.commit.staged_batch import RunTotals
 from consumer.commit.store import PartitionStore
-from consumer.partition.stream import NO_SESSION
+from consumer.partition.session_loop import NO_SESSION
 from consumer.pipeline import Worker
 from shipper import events
 from shipper.durable_files import Lock

@@ -19,7 +19,8 @@ from typing import NamedTuple
 from consumer.archive.journal import Journal
 from consumer.archive.manifests import listed_segments
 from consumer.archive.segment_io import BROKEN, CountingReader, texts
-from consumer.commit.batch_files import BatchFiles, BatchPlan
+from consumer.commit.batch import Batch
+from consumer.commit.store import PartitionStore
 from consumer.model import ArchivedSource, OpenFile, SourceKey
 from shipper import manifest
 from shipper.bytes_ops import crc32, crc32_combine
@@ -61,11 +62,10 @@ def begin_fork(block: Block, known: ArchivedSource) -> ArchivedSource:
 class ForkResolver:
     """The forks of a partition's sources. Owned by the partition's worker."""
 
-    def __init__(self, journal: Journal, files: BatchFiles, decompressor: Decompressor) -> None:
-        self._journal = journal
-        self._files = files
+    def __init__(self, store: PartitionStore, decompressor: Decompressor) -> None:
+        self._store = store
         self._decompressor = decompressor
-        self._archived = ArchivedBytes(files.sink.archive, journal)
+        self._archived = ArchivedBytes(store.sink.archive, store.journal)
         self._sums: dict[tuple[SourceKey, int], int] = {}
 
     def begin_batch(self) -> None:
@@ -80,20 +80,20 @@ class ForkResolver:
             self._sums[known.key, known.watermark] = known.crc
 
     def resolve(
-        self, delivery: Delivery, block: Block, known: ArchivedSource, plan: BatchPlan
+        self, delivery: Delivery, block: Block, known: ArchivedSource, batch: Batch
     ) -> ArchivedSource | None:  # fmt: skip
         """The fork of `known` that a block belongs to, as far as it is archived; None: it belongs to `known` itself.
 
         Raises Poison: the block begins another fork, and the source has too many.
         """
-        forks = plan.forks(known.key)
-        is_new = delivery.time_ns > self._journal.position.plain_after_ns
+        forks = batch.forks_of(known.key)
+        is_new = delivery.time_ns > self._store.journal.position.plain_after_ns
         if not forks and not (is_new and block.span.length and block.span.start < known.watermark):
             return None
-        archived = [each for fork in forks if (each := plan.source(SourceKey(known.host, fork)))]
+        archived = [each for fork in forks if (each := batch.source(SourceKey(known.host, fork)))]
         try:
             content = functools.cache(functools.partial(self._decompressor.decode, block, delivery.payload))
-            chosen = self._choose(block, content, known, archived, plan)
+            chosen = self._choose(block, content, known, archived, batch)
         except Poison:
             return None  # a damaged block does not show to which source it belongs
         if chosen is known:
@@ -101,32 +101,32 @@ class ForkResolver:
         if chosen is None:
             chosen = begin_fork(block, known)
             if chosen.id in forks:
-                return plan.source(chosen.key)
+                return batch.source(chosen.key)
             if (there := len(forks)) >= MAX_FORKS:
                 raise Poison(
                     f"source {known.id} of {known.file} has {there} forks: more than {MAX_FORKS} are not archived"
                 )
-            plan.changes.forks[known.key] = (*plan.changes.forks.get(known.key, ()), chosen.id)
-            plan.staged.forked.append((known, chosen))
+            batch.forks[known.key] = (*batch.forks.get(known.key, ()), chosen.id)
+            batch.forked.append((known, chosen))
         return chosen
 
     def _choose(
         self, block: Block, content: Callable[[], bytes], known: ArchivedSource, forks: Sequence[ArchivedSource],
-        plan: BatchPlan,
+        batch: Batch,
     ) -> ArchivedSource | None:  # fmt: skip
         """The source that `block` belongs to: `known`, or one of its `forks`; None: it begins another fork.
 
         Raises Poison: the block is damaged.
         """
-        is_main = self._is_of(block, content, known, plan)
+        is_main = self._is_of(block, content, known, batch)
         if is_main:
             return known
         for fork in forks:
-            if self._is_of(block, content, fork, plan):
+            if self._is_of(block, content, fork, batch):
                 return fork
         return None if is_main is False and block.span.start < known.watermark else known
 
-    def _is_of(self, block: Block, content: Callable[[], bytes], known: ArchivedSource, plan: BatchPlan) -> bool | None:
+    def _is_of(self, block: Block, content: Callable[[], bytes], known: ArchivedSource, batch: Batch) -> bool | None:
         """Whether `block` continues or repeats `known`; None: that cannot be known."""
         start, end = block.span
         if start > known.watermark:
@@ -141,17 +141,27 @@ class ForkResolver:
         if (there := self._sums.get((known.key, end))) is not None:
             return there == block.source_crc
         can_compare = block.edited is None and end <= known.watermark
-        return self._is_held(plan, known, block, content()) if can_compare else None
+        return self._is_held(batch, known, block, content()) if can_compare else None
 
-    def _is_held(self, plan: BatchPlan, known: ArchivedSource, block: Block, content: bytes) -> bool | None:
+    def _is_held(self, batch: Batch, known: ArchivedSource, block: Block, content: bytes) -> bool | None:
         """Whether the archive, with what this batch wrote, has `content` for a block; None: it cannot be compared."""
-        opened = []
-        for path, draft in plan.drafts.items():
-            if draft.committed.key.host == known.host and draft.committed.key.file == known.file:
-                draft.close()
-                self._files.write_ahead(draft, plan)
-                opened.append((draft.file(), plan.added_to(path)))
-        self._files.sink.flush()
+        files = [file for file in batch.growing.values() if (file.key.host, file.key.file) == (known.host, known.file)]
+        for file in files:
+            file.close()
+        self._store.write(batch, files)
+        self._store.sink.flush()
+        opened = [
+            (
+                file.grown(),
+                [
+                    SourceSpan(source=id_, start=span.start, end=span.end)
+                    for id_, spans in file.spans.items()
+                    for span in spans
+                ],
+            )
+            for file in files
+            if file.is_changed
+        ]
         return self._archived.hold(known, block.span, content, opened)
 
 

@@ -17,6 +17,8 @@ MAX_HOLES = 1000
 
 A block after a further hole becomes a dead letter. Its producer sends it again with the bytes of the hole.
 """
+OVERFLOW = "overflow.log"
+"""Log file for the lines of a host that has too many files."""
 MAX_FILES = 10_000
 """Maximum open files of a host. The lines of further files go to `OVERFLOW`, in order and exactly once."""
 MAX_NEW_FILES = 250_000

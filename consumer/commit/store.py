@@ -2,12 +2,13 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
 from consumer.archive.directory import Layout
 from consumer.archive.journal import Journal
+from consumer.commit.batch import Batch, GrowingFile
 from consumer.commit.other_partitions import OtherPartitions, each_once
 from consumer.commit.sink import Sink
 from consumer.model import ArchivedSource, OpenFile, Position, SourceKey
@@ -59,6 +60,24 @@ class PartitionStore:
             raise ArchiveTrouble(f"the archive cannot be written: {error}") from error
         finally:
             self._pulse.sign()
+
+    def write(self, batch: Batch, files: Iterable[GrowingFile]) -> None:
+        """Write what waits of `files`. It is committed with the rest of the batch. Called in the partition's thread.
+
+        New files are journaled, then created, then appended to: a kill leaves no file that the journal does not name.
+        Raises OSError, sqlite3.Error.
+        """
+        created, batch.created = batch.created, []
+        self.journal.register(file.committed for file in created)
+        for file in created:
+            self.sink.create(file.committed)
+            batch.budgets.begin_file(file.key)
+        for file in files:
+            if file.waiting_bytes:
+                batch.written_bytes += file.waiting_bytes
+                append = self.sink.append_direct if file.is_large and batch.keeps_up else self.sink.append
+                offset, buffers = file.take()
+                append(file.committed, buffers, at=offset)
 
     async def recover(self, partition: int) -> None:
         """Return to the last commit, as at a start: reload the journal, truncate the files to their committed length.

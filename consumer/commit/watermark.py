@@ -18,6 +18,17 @@ REASON_FORKED = FORKED
 """Reason of a gap whose bytes are in the source that this one is a fork of. It may be empty; it records the fork."""
 REASON_REWRITTEN = "rewritten"
 """Reason of an empty gap: before it the host's file has other bytes than the archive."""
+REASON_POISON = "poison"
+"""Reason of a gap whose bytes came in a damaged block; outcome of a message that no retry can apply."""
+NOT_LOST = frozenset({REASON_ELSEWHERE, REASON_FORKED, REASON_REWRITTEN})
+"""Reasons of gaps whose bytes are elsewhere, so that they do not count as lost."""
+
+
+class Lost(NamedTuple):
+    """Bytes of a source that are missing in its file."""
+
+    span: Span
+    reason: str
 
 
 class GivenUp(NamedTuple):
@@ -28,7 +39,7 @@ class GivenUp(NamedTuple):
     reason: str = REASON_MISSING  #: of the gap for the other bytes
 
 
-class BlockOutcome(enum.Enum):
+class BlockOutcome(enum.StrEnum):
     """The decision about a block."""
 
     WRITE = "written"  #: it starts at or before the watermark and ends after it, or it ends the source
@@ -106,13 +117,69 @@ def missing_before(block: Block, known: ArchivedSource) -> Span:
     return Span(known.watermark, block.span.start)
 
 
-def missing_parts(missing: Span, given_up: GivenUp) -> tuple[tuple[Span, str], ...]:
+def missing_parts(missing: Span, given_up: GivenUp) -> tuple[Lost, Lost]:
     """The missing bytes with the reasons: a first part may be in another archive, the rest is lost."""
     border = min(max(missing.start, given_up.elsewhere), missing.end)
-    return (Span(missing.start, border), REASON_ELSEWHERE), (Span(border, missing.end), given_up.reason)
+    return Lost(Span(missing.start, border), REASON_ELSEWHERE), Lost(Span(border, missing.end), given_up.reason)
 
 
 def missing_after(block: Block, known: ArchivedSource) -> Span:
     """The bytes that the producer gave up after its last block, as far as the archive lacks them."""
     start = max(block.span.end, known.watermark)
     return Span(start, max(start, block.span.end + block.gap))
+
+
+def lost_before(block: Block, before: int, known: ArchivedSource, given_up: GivenUp | None, archive: str) -> list[Lost]:
+    """What is missing between the offset `before` of a source and a block that is written.
+
+    `known`: the source where the host's former partition ended; what was archived there may be in another archive.
+    """
+    losses = list[Lost]()
+    if block.handoff is not None and block.handoff.archive != archive:
+        losses.append(Lost(Span(before, known.watermark), REASON_ELSEWHERE))
+    if block.span.start > known.watermark:
+        losses += missing_parts(missing_before(block, known), given_up or GivenUp(0))
+    return losses
+
+
+class Grown(NamedTuple):
+    """A source after a block that was written."""
+
+    source: ArchivedSource
+    new: Span  #: the bytes of the block that the archive lacked
+    losses: list[Lost]  #: what is missing before and after the block
+
+
+def grow(block: Block, known: ArchivedSource, before: list[Lost], text: bytes | None, seen_ns: int) -> Grown:
+    """The source `known` after `block`, which was stored at `seen_ns`; `before`: what is missing before the block.
+
+    `text` is what was written of the block. A damaged block has none: it leaves a gap, so that the next block can
+    follow it.
+    """
+    start, losses = max(known.watermark, block.span.start), list(before)
+    new = Span(start, max(start, block.span.end))
+    if block.span.start > known.watermark:
+        known = skip_to(known, start)
+    if text is None:
+        crc, ended = SourceCrc(None, is_proven=False) if new.length else SourceCrc(known.crc, known.proven), known.ended
+        losses.append(Lost(new, REASON_POISON))
+    else:
+        crc, ended = source_crc(block, known, text), block.end is not None
+        if block.gap:
+            losses.append(Lost(missing_after(block, known), block.end.value if block.end else REASON_MISSING))
+    if losses:
+        losses = [lost for lost in losses if lost.span.length]
+    if crc.is_rewritten:
+        losses.append(Lost(Span(start, start), REASON_REWRITTEN))
+    source = ArchivedSource(  # every field: `replace` takes twice as long, and this is done for every block
+        id=known.id,
+        host=known.host,
+        file=known.file,
+        origin=known.origin,
+        watermark=new.end,
+        crc=crc.value,
+        proven=crc.is_proven,
+        ended=ended,
+        seen_ns=seen_ns,
+    )
+    return Grown(source, new, losses)

@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 
-from consumer.commit.staged_batch import DeadLetter
+from consumer.commit.batch import DeadLetter
 from shipper.ports import Inbox
 from shipper.subjects import dead_letter_subject
 

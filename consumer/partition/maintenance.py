@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from consumer.archive.manifests import RedactedSources
-from consumer.commit.staged_batch import StagedBatch
+from consumer.commit.batch import Batch
 from consumer.commit.store import PartitionStore
 from consumer.model import PartitionOptions, Until
 from consumer.partition.missing_ranges import MissingRanges
@@ -140,11 +140,11 @@ class Maintenance:
                 task.begun_at = time.monotonic()
                 await task.work(inbox)
 
-    async def committed(self, staged: StagedBatch) -> None:
+    async def committed(self, batch: Batch) -> None:
         """After a commit: note whose receipts changed, seal the files that are full and those of hosts that left."""
-        self.receipts.committed(staged.changes.sources)
-        await self.sealing.seal_large(staged.changes.files.values())
-        await self.sealing.seal_departed(staged.changes.left)
+        self.receipts.committed(batch.sources)
+        await self.sealing.seal_large(batch.files.values())
+        await self.sealing.seal_departed(batch.left)
 
     async def end(self) -> None:
         """Cancel the purge of the site, and wait for the segments in the making."""

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from consumer.commit.staged_batch import Hole, StagedBatch
+from consumer.commit.batch import Batch, Hole
 from consumer.commit.store import PartitionStore
 from consumer.commit.watermark import REASON_EXCLUDED, REASON_MISSING, GivenUp
 from consumer.model import PartitionOptions, SourceKey
@@ -168,12 +168,12 @@ class MissingRanges:
         self._holes.begin_session()
         self._read_to = 0
 
-    def committed(self, staged: StagedBatch, through: int) -> None:
-        """A batch is committed, up to the sequence `through`."""
-        self._holes.update(staged.holes)
-        self._read_to = through
-        self._holes.read_to(through)
-        watermarks = {key: known.watermark for key, known in staged.changes.sources.items()}
+    def committed(self, batch: Batch) -> None:
+        """A batch is committed, up to its last message."""
+        self._holes.update(batch.holes)
+        self._read_to = batch.messages[-1].sequence
+        self._holes.read_to(self._read_to)
+        watermarks = {key: known.watermark for key, known in batch.sources.items()}
         for source in [source for source in self.given_up if source in watermarks]:
             if watermarks[source] >= self.given_up[source].offset:
                 del self.given_up[source]

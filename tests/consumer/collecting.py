@@ -26,7 +26,7 @@ from consumer.commit.other_partitions import OtherPartitions
 from consumer.commit.sink import Sink
 from consumer.commit.store import Fence, PartitionStore
 from consumer.model import PartitionOptions, Until
-from consumer.partition.stream import SessionLoop
+from consumer.partition.session_loop import SessionLoop
 from consumer.pipeline import Worker, make_worker
 from consumer.segments.sealer import Sealer
 from shipper import codec, layout, manifest

@@ -7,7 +7,7 @@ from auditing import Audited
 from collecting import HOST, Log, PartitionHarness
 from prometheus_client import REGISTRY
 
-from consumer.commit import batch_files, host_budgets
+from consumer.commit import host_budgets
 from consumer.model import Account, Budget, Until
 from shipper.model import End
 
@@ -215,7 +215,7 @@ async def test_lines_of_more_files_than_a_host_may_begin_in_a_day_are_in_its_ove
     harness.send(log(9, host=OTHER), 0, 8)
     await harness.drain(Until.SEALED)
     assert [harness.text(log(number)) for number in range(1, 6)] == [TEXT] * 3 + [b""] * 2
-    assert harness.text(file=batch_files.OVERFLOW) == TEXT * 2
+    assert harness.text(file=host_budgets.OVERFLOW) == TEXT * 2
     assert harness.text(log(9, host=OTHER)) == TEXT
     harness.clock.turn(DAY_SECONDS)
     harness.send(log(7), 0, 8)

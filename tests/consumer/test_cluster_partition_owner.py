@@ -10,8 +10,8 @@ from fleet import unpack
 from waiting import becomes
 
 from consumer.archive.directory import Layout
+from consumer.commit.batch import Hole
 from consumer.commit.sink import Sink
-from consumer.commit.staged_batch import Hole
 from consumer.model import SourceKey, Until
 from consumer.partition.missing_ranges import Answer, HoleAction, OpenHoles
 from consumer.partition.sealing import SealScheduler

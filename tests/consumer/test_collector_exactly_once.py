@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumer.archive.journal import Journal
+from consumer.commit.batch import begin_batch
 from consumer.commit.sink import Sink
 from consumer.commit.watermark import BlockOutcome, begin, judge, missing_after, missing_before
 from consumer.model import ArchivedSource, SourceKey, Until
@@ -118,9 +119,9 @@ def test_any_interleaving_of_resends_gives_the_source_exactly(
         ]
         holes = {}
         for first in range(0, len(deliveries), at_once):
-            staged = applier.stage(deliveries[first : first + at_once], holes, {})
+            staged = applier.stage(begin_batch(journal, deliveries[first : first + at_once], holes, {}))
             sink.sync()
-            journal.commit(staged.changes)
+            journal.commit(staged)
             holes = staged.holes
             at = journal.source(SourceKey(HOST, log.id))
             length = next(iter(journal.files.values())).length if journal.files else 0

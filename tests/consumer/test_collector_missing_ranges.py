@@ -9,7 +9,7 @@ import pytest
 from collecting import HOST, Log, PartitionHarness
 from waiting import becomes, slowdown
 
-from consumer.commit.staged_batch import Hole
+from consumer.commit.batch import Hole
 from consumer.model import SourceKey, Until
 from consumer.partition.missing_ranges import Answer, HoleAction, OpenHoles
 from shipper.errors import ShipperError

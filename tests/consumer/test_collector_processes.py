@@ -46,7 +46,7 @@ def fleet(tmp_path: Path, natsd: NatsServer):
 @pytest.mark.parametrize(
     ("module", "owner", "name", "when"),
     [
-        ("consumer.commit.batch_files", "BatchFiles", "write", "behind"),
+        ("consumer.commit.applier", "Applier", "stage", "behind"),
         ("consumer.archive.journal", "Journal", "commit", "before"),
         ("consumer.archive.journal", "Journal", "commit", "behind"),
         ("consumer.segments.sealer", "Sealer", "move_aside", "before"),

@@ -127,7 +127,7 @@ async def test_an_error_of_the_archive_is_tried_again_and_nothing_is_acknowledge
         return original(*arguments, **named)
 
     monkeypatch.setattr(owner, name, refused)
-    monkeypatch.setattr("consumer.partition.stream.ARCHIVE.delay", lambda attempt: 0.001)
+    monkeypatch.setattr("consumer.partition.disk_pause.ARCHIVE.delay", lambda attempt: 0.001)
     await harness.drain()
     assert floors[:3] == [0, 0, 0]
     is_whole(harness)
@@ -150,7 +150,7 @@ async def test_a_journal_that_cannot_commit_is_read_again_before_anything_is_cut
         original(self, changes)
 
     monkeypatch.setattr(Journal, "commit", failed)
-    monkeypatch.setattr("consumer.partition.stream.ARCHIVE.delay", lambda attempt: 0.001)
+    monkeypatch.setattr("consumer.partition.disk_pause.ARCHIVE.delay", lambda attempt: 0.001)
     await harness.drain()
     is_whole(harness)
 
@@ -185,7 +185,7 @@ async def test_a_collector_that_runs_waits_for_the_disk_as_long_as_it_takes(
         original(self)
 
     monkeypatch.setattr(Sink, "sync", full)
-    monkeypatch.setattr("consumer.partition.stream.ARCHIVE.delay", lambda attempt: 0.001)
+    monkeypatch.setattr("consumer.partition.disk_pause.ARCHIVE.delay", lambda attempt: 0.001)
     async with harness.running() as worker:
         await becomes(lambda: harness.stream.ack_floor == harness.stream.last_sequence)
         await becomes(lambda: worker.trouble == "")  # not immediately: a nearly full disk takes a batch now and then

@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumer.archive.journal import Journal
-from consumer.commit import applier, batch_files, disk_io
+from consumer.commit import batch, disk_io
+from consumer.commit.batch import begin_batch
 from consumer.commit.disk_io import UNIT
 from consumer.commit.sink import Sink
 from consumer.model import OpenFile
@@ -115,7 +116,7 @@ async def test_while_much_waits_in_the_stream_the_page_cache_is_used(
         append(self, file, buffers, at=at)
 
     monkeypatch.setattr(Sink, "append_direct", noted)
-    block, count = batch_files.WRITE_BYTES, applier.MANY_PENDING + 3
+    block, count = batch.WRITE_BYTES, batch.MANY_PENDING + 3
     log, harness = (
         Log(os.urandom(block) * count, encoding=Encoding.IDENTITY),
         PartitionHarness(tmp_path, batch_bytes=block),
@@ -224,15 +225,15 @@ def work(place: Path) -> None:
     """A collector's start, and all that the stream still has for it."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(disk_io, "PIECE_BYTES", PIECE)
-        patched.setattr(batch_files, "WRITE_BYTES", BLOCK)
+        patched.setattr(batch, "WRITE_BYTES", BLOCK)
         journal, sink = Journal(place / "journal.sqlite"), Sink(place / "archive", open_files=8, links=True)
         applying = applier_of(journal, sink)
         assert not sink.recover(journal.files.values(), partition=0)
         left = [delivery for delivery in deliveries() if delivery.sequence > journal.position.applied]
         for first in range(0, len(left), A_BATCH):
-            staged = applying.stage(left[first : first + A_BATCH], {}, {})
+            staged = applying.stage(begin_batch(journal, left[first : first + A_BATCH], {}, {}))
             sink.sync()
-            journal.commit(staged.changes)
+            journal.commit(staged)
         sink.close()
         journal.close()
 

@@ -6,7 +6,7 @@ import pytest
 from collecting import HOST, Log, PartitionHarness
 
 from consumer.archive.directory import Layout
-from consumer.commit import batch_files, host_budgets
+from consumer.commit import host_budgets
 from consumer.model import Until
 from shipper.errors import Poison
 from shipper.layout import FileKey
@@ -70,9 +70,9 @@ async def test_lines_of_more_files_than_a_host_may_have_open_are_in_its_overflow
     harness.send(OTHER, 0, 6)
     await harness.drain(Until.SEALED)
     assert [harness.text(log) for log in many] == [b"one\ntwo\n"] * 3 + [b""] * 3
-    assert harness.text(host=HOST, file=batch_files.OVERFLOW) == b"one\n" * 3 + b"two\n" * 3
+    assert harness.text(host=HOST, file=host_budgets.OVERFLOW) == b"one\n" * 3 + b"two\n" * 3
     assert harness.text(OTHER) == b"sound\n"
-    (overflow,) = [segment for segment in harness.segments() if segment.file == batch_files.OVERFLOW]
+    (overflow,) = [segment for segment in harness.segments() if segment.file == host_budgets.OVERFLOW]
     assert {(span.source, span.start, span.end) for span in overflow.spans} == {(log.id, 0, 8) for log in many[3:]}
     harness.send(Log(b"late\n", id="00000000000000c1", file="/var/log/late.log"), 0, 5)
     await harness.drain(Until.SEALED)

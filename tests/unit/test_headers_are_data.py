@@ -9,9 +9,9 @@ import pytest
 from nats.aio.client import _HEADER_KEY_RE
 from prometheus_client import REGISTRY
 
-from consumer.commit.staged_batch import DeadLetter
+from consumer.commit.batch import DeadLetter
 from consumer.partition import dead_letters
-from consumer.partition.stream import STUCK_SESSIONS, SessionLoop
+from consumer.partition.session_loop import STUCK_SESSIONS, SessionLoop
 from partitioner.on_demand import HOST_BURST, StreamProvisioner
 from shipper import events
 from shipper.control import StreamAnswer
