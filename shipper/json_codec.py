@@ -1,7 +1,7 @@
 """Typed JSON: classes of fields as JSON objects, on the wire and in the archive.
 
 The type of a field decides how it is read. An annotation (`Annotated[int, count(most=9), Name("from"), IF_SET]`) adds
-bounds, the name in JSON, or that the field is left out while it has its default. `tolerant` reads what anybody may
+bounds, the name in JSON, or that the field is left out while it has its default. `tolerant` reads what any client may
 have sent, `strict` what only fshipper writes. Both ignore unknown fields; `exact` refuses them.
 """
 
