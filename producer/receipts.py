@@ -36,7 +36,7 @@ async def ask(
     told: ReceiptsReply | None = None
     for start in range(0, max(1, len(sources)), MAX_SOURCES):
         named = tuple(sources[start : start + MAX_SOURCES]) or None
-        request = ReceiptsRequest(partition, named, leaving)
+        request = ReceiptsRequest(partition, leaving, named)
         more = ReceiptsReply.from_json(await _answer(publisher, control_up(host), request.to_json(), waits))
         if more is None:
             return None

@@ -5,10 +5,11 @@ The subject identifies its host, because the server protects subjects; the conte
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, TypeVar
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Annotated, Any
 
+from shipper.json_codec import IF_SET, MAX_COUNT, Reader, items, object_in, strict, written
 from shipper.subjects import beat_subject, beats_stream
 from shipper.units import format_duration
 
@@ -28,47 +29,80 @@ DUPLICATE_WINDOW_NS = 100_000_000
 """The server's minimum: it keeps the ids of messages so long, and a host may send ids of several kilobytes."""
 
 
+def _count(value: Any) -> int:
+    return min(max(int(value), 0), MAX_COUNT)
+
+
+def _seconds(value: Any) -> float:
+    """A duration in whole milliseconds."""
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{value!r} is no duration")
+    return round(min(max(number, 0.0), 1e15), 3)
+
+
+def _short(text: str, most: int = MAX_NAME) -> str:
+    return text if len(text) <= most else "…" + text[1 - most :]
+
+
+def _name(most: int = MAX_NAME) -> Reader:
+    return lambda value: _short(str(value), most)
+
+
+def _is_true(value: Any) -> bool:
+    return value is True
+
+
+_Count = Annotated[int, _count]
+_Seconds = Annotated[float, _seconds]
+_Name = Annotated[str, _name()]
+_Id = Annotated[str, _name(32), IF_SET]
+_Flag = Annotated[bool, _is_true]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaggingFile:
     """A file with bytes that are not acknowledged."""
 
-    file: str
-    offset: int  #: acknowledged up to there
-    behind: int  #: bytes after it
-    age: float  #: seconds since the oldest of them was seen
-    still: float = 0.0  #: seconds for which the offset has not moved
+    file: _Name
+    offset: _Count  #: acknowledged up to there
+    behind: _Count  #: bytes after it
+    age: _Seconds  #: seconds since the oldest of them was seen
+    still: _Seconds = 0.0  #: seconds for which the offset has not moved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
     """One producer at one moment. Durations are seconds, sizes bytes."""
 
-    version: str
-    partition: int
-    every: float  #: until the next one
-    up: float  #: since the producer began
-    files: int  #: that are followed
-    backlog: int = 0  #: bytes seen in the files and not acknowledged
-    backlog_age: float = 0.0  #: since the oldest of them was seen
-    backlog_files: int = 0
-    silent: float = 0.0  #: since a block was acknowledged, or since the producer began
-    shipped: int = 0  #: acknowledged since the producer began
-    rate: float = 0.0  #: acknowledged a second, since the heartbeat before
-    in_flight: int = 0
-    held: int = 0  #: in files that ended and are kept until they are archived
-    unreadable: int = 0  #: files that cannot be read and directories that cannot be listed
-    trouble: str = ""  #: what ended the last session, while no block was acknowledged since
-    leaves: bool = False  #: it is stopping: this is its last heartbeat
-    ended: bool = False  #: and it stops because all of its files are shipped (`--once`)
-    refused: bool = False  #: another live producer has the name of this host, so this one ends
-    instance: str = ""  #: the same for every run on one machine, since its boot, with one state directory
-    kernel: str = ""  #: the same for all processes that see each other's numbers
-    run: str = ""  #: differs for every process; empty: an older producer, which sends none of these
-    machine: str = ""  #: host name of the machine
-    state: str = ""  #: the state directory
-    pid: int = 0
-    other: str = ""  #: another live producer under this name, as this one saw it; empty: none was seen lately
-    worst: tuple[LaggingFile, ...] = ()
+    version: Annotated[str, _name(40)]
+    partition: _Count
+    every: _Seconds  #: until the next one
+    up: _Seconds  #: since the producer began
+    files: _Count  #: that are followed
+    backlog: _Count = 0  #: bytes seen in the files and not acknowledged
+    backlog_age: _Seconds = 0.0  #: since the oldest of them was seen
+    backlog_files: _Count = 0
+    silent: _Seconds = 0.0  #: since a block was acknowledged, or since the producer began
+    shipped: _Count = 0  #: acknowledged since the producer began
+    rate: _Seconds = 0.0  #: acknowledged a second, since the heartbeat before
+    in_flight: _Count = 0
+    held: _Count = 0  #: in files that ended and are kept until they are archived
+    unreadable: _Count = 0  #: files that cannot be read and directories that cannot be listed
+    trouble: _Name = ""  #: what ended the last session, while no block was acknowledged since
+    leaves: _Flag = False  #: it is stopping: this is its last heartbeat
+    ended: Annotated[_Flag, IF_SET] = False  #: and it stops because all of its files are shipped (`--once`)
+    refused: Annotated[_Flag, IF_SET] = False  #: another live producer has the name of this host, so this one ends
+    instance: _Id = ""  #: the same for every run on one machine, since its boot, with one state directory
+    kernel: _Id = ""  #: the same for all processes that see each other's numbers
+    run: _Id = ""  #: differs for every process; empty: an older producer, which sends none of these
+    machine: Annotated[_Name, IF_SET] = ""  #: host name of the machine
+    state: Annotated[_Name, IF_SET] = ""  #: the state directory
+    pid: Annotated[_Count, IF_SET] = 0
+    other: Annotated[_Name, IF_SET] = (
+        ""  #: another live producer under this name, as this one saw it; empty: none was seen lately
+    )
+    worst: Annotated[tuple[LaggingFile, ...], items(partial(strict, LaggingFile), MAX_FILES)] = ()
 
     @property
     def sender(self) -> str:
@@ -89,12 +123,6 @@ DEAD_BEATS = 4.0
 def dead_after(every: float) -> float:
     """Seconds without a heartbeat after which a producer is dead that promised one `every` so many."""
     return max(DEAD_SECONDS, DEAD_BEATS * every)
-
-
-_SENT_IF_SET = frozenset({"ended", "refused", "instance", "kernel", "run", "machine", "state", "pid", "other"})
-_MAX_CHARACTERS = {"version": 40, "instance": 32, "kernel": 32, "run": 32}
-"""Of texts that are shorter than `MAX_NAME`."""
-_K = TypeVar("_K")
 
 
 def beats_config(prefix: str, *, replicas: int = 1) -> dict[str, Any]:
@@ -128,24 +156,17 @@ PLAUSIBLE_SECONDS = 20 * 365 * 86400.0
 
 def encode(beat: Heartbeat) -> bytes:
     """`beat` as it travels, at most `MAX_BYTES`."""
-    known = {"v": VERSION, **asdict(beat)}
-    known |= {name: _short(known[name]) for name in ("trouble", "machine", "state", "other")}
-    sent = {name: value for name, value in known.items() if name not in _SENT_IF_SET or value}
-    sent["worst"] = [{**each, "file": _short(each["file"])} for each in sent["worst"][:MAX_FILES]]
-    while len(content := json.dumps(_rounded(sent), separators=(",", ":")).encode()) > MAX_BYTES:
+    sent = {"v": VERSION, **written(strict(Heartbeat, asdict(beat)))}
+    while len(content := json.dumps(sent, separators=(",", ":")).encode()) > MAX_BYTES:
         sent["worst"].pop()  # names of which each character takes twelve bytes
     return content
 
 
 def decode(content: bytes) -> Heartbeat | None:
     """The heartbeat in a message; None: it is none of this version. Every field is within its bounds."""
-    if len(content) > MAX_BYTES:
-        return None
     try:
-        received = json.loads(content)
-        is_known = isinstance(received, dict) and received.get("v") == VERSION
-        return _bounded(Heartbeat, received) if is_known else None
-    except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
+        return strict(Heartbeat, object_in(content, version=VERSION)) if len(content) <= MAX_BYTES else None
+    except ValueError:
         return None
 
 
@@ -158,47 +179,3 @@ def plausible(beat: Heartbeat) -> Heartbeat:
     return replace(
         beat, backlog=0, backlog_age=0.0, backlog_files=0, held=0, in_flight=0, silent=0.0, worst=(), trouble=trouble
     )
-
-
-def _bounded(kind: type[_K], received: Mapping[str, Any]) -> _K:
-    """The `kind` with the fields that `received` has. Raises TypeError, ValueError, OverflowError: they do not fit."""
-    known = [one for one in fields(kind) if one.name in received]  # type: ignore[arg-type]
-    return kind(**{one.name: _value(one.name, one.type, received[one.name]) for one in known})
-
-
-def _value(name: str, kind: Any, value: Any) -> Any:
-    if kind is int:
-        return _count(value)
-    if kind is float:
-        return _seconds(value)
-    if kind is bool:
-        return value is True
-    if kind is str:
-        return _short(str(value), _MAX_CHARACTERS.get(name, MAX_NAME))
-    if name == "worst":
-        return tuple(_bounded(LaggingFile, each) for each in value[:MAX_FILES])
-    raise NotImplementedError(f"no bound for {name}: {kind}")
-
-
-def _count(value: Any) -> int:
-    return min(max(int(value), 0), 2**63 - 1)
-
-
-def _seconds(value: Any) -> float:
-    number = float(value)
-    if not math.isfinite(number):
-        raise ValueError(f"{value!r} is no duration")
-    return min(max(number, 0.0), 1e15)
-
-
-def _short(text: str, at_most: int = MAX_NAME) -> str:
-    return text if len(text) <= at_most else "…" + text[1 - at_most :]
-
-
-def _rounded(value: Any) -> Any:
-    """Milliseconds are enough."""
-    if isinstance(value, float):
-        return round(value, 3)
-    if isinstance(value, list | tuple):
-        return [_rounded(each) for each in value]
-    return {key: _rounded(each) for key, each in value.items()} if isinstance(value, dict) else value

@@ -3,21 +3,20 @@
 import datetime as dt
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, fields
-from operator import attrgetter
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, NamedTuple
+
+from shipper.json_codec import IF_SET, exact, items, object_in, table, typed, written
 
 VERSION = 1
 FORKED = "forked"
 """Reason of a gap that lost nothing: its source is a fork of another one, which holds the bytes before the fork."""
 PROOF = "proof"
 """A field that is reserved for a signed proof of a later version, with any value. Readers of this version ignore it."""
-_NEWER = frozenset(
-    (
-        *("filtered", "edited", "labels", "zone", "late", "ahead", "times"),
-        *("crc32_stored", "replaces", "redacted", "redactions", "removals"),
-    )
-)
+
+
+_Paths = Annotated[tuple[str, ...], items(typed(str))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +62,7 @@ class Removal:
     start: int  #: of the source
     end: int
     path: str  #: the segment that held them twice
-    kept: tuple[str, ...]  #: the segments that hold the first copy
+    kept: _Paths  #: the segments that hold the first copy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,24 +82,40 @@ class Segment:
     last_seq: int
     first_time: str  #: RFC 3339, UTC, when JetStream stored the first block
     last_time: str
-    spans: tuple[SourceSpan, ...] = ()
-    gaps: tuple[Gap, ...] = ()
+    spans: Annotated[tuple[SourceSpan, ...], items(partial(exact, SourceSpan))] = ()
+    gaps: Annotated[tuple[Gap, ...], items(partial(exact, Gap))] = ()
     duplicates: int = 0  #: blocks dropped because their bytes were there already
     joins: int = 0  #: newlines that the collector put between two sources, or for a left-out rest of a line
     crc32: str = "00000000"  #: of the raw bytes, 8 hex digits
     sealed_at: str = ""
-    filtered: int = 0  #: bytes of lines that the producer's settings left out; they are in `spans`
-    edited: int = 0  #: bytes of `spans` that were blacked out or converted, less what stands for them; may be negative
-    redacted: dict[str, int] = field(default_factory=dict)  #: how often each rule of the host's redaction fired
-    labels: dict[str, str] = field(default_factory=dict)  #: labels that the host gives its logs, from its newest block
-    zone: str = ""  #: IANA name of the zone of lines without one; empty: UTC
-    late: int = 0  #: seconds by which lines were stored after the times in them, where that is long; sampled
-    ahead: int = 0  #: seconds by which they were stored before the times in them
-    times: str = ""  #: base64 of when its text was stored, of gzip and plain segments; zstd has that in the file
-    crc32_stored: str = ""  #: of the file as stored on disk, 8 hex digits; empty: sealed by an older version
-    replaces: tuple[str, ...] = ()  #: paths of the segments that were merged into it: their lines count no more
-    redactions: tuple[Redaction, ...] = ()  #: what is black in it
-    removals: tuple[Removal, ...] = ()  #: doubled bytes that were taken out of it
+    filtered: Annotated[int, IF_SET] = 0  #: bytes of lines that the producer's settings left out; they are in `spans`
+    edited: Annotated[int, IF_SET] = (
+        0  #: bytes of `spans` that were blacked out or converted, less what stands for them; may be negative
+    )
+    redacted: Annotated[dict[str, int], table(typed(int)), IF_SET] = field(
+        default_factory=dict
+    )  #: how often each rule of the host's redaction fired
+    labels: Annotated[dict[str, str], table(typed(str)), IF_SET] = field(
+        default_factory=dict
+    )  #: labels that the host gives its logs, from its newest block
+    zone: Annotated[str, IF_SET] = ""  #: IANA name of the zone of lines without one; empty: UTC
+    late: Annotated[int, IF_SET] = (
+        0  #: seconds by which lines were stored after the times in them, where that is long; sampled
+    )
+    ahead: Annotated[int, IF_SET] = 0  #: seconds by which they were stored before the times in them
+    times: Annotated[str, IF_SET] = (
+        ""  #: base64 of when its text was stored, of gzip and plain segments; zstd has that in the file
+    )
+    crc32_stored: Annotated[str, IF_SET] = (
+        ""  #: of the file as stored on disk, 8 hex digits; empty: sealed by an older version
+    )
+    replaces: Annotated[
+        _Paths, IF_SET
+    ] = ()  #: paths of the segments that were merged into it: their lines count no more
+    redactions: Annotated[tuple[Redaction, ...], items(partial(exact, Redaction)), IF_SET] = ()  #: what is black in it
+    removals: Annotated[
+        tuple[Removal, ...], items(partial(exact, Removal)), IF_SET
+    ] = ()  #: doubled bytes that were taken out of it
     v: int = field(default=VERSION)
 
     @property
@@ -109,26 +124,13 @@ class Segment:
         return bool(self.removals) and not (self.bytes_raw or self.spans or self.gaps)
 
 
-_NAMES = tuple(one.name for one in fields(Segment))
-_TEXTS = attrgetter(
-    *("collector", "host", "file", "path", "codec", "first_time", "last_time", "crc32", "crc32_stored", "zone", "times")
-)
-_NUMBERS = attrgetter(
-    *("partition", "lines", "bytes_raw", "bytes_stored", "first_seq", "last_seq", "duplicates", "joins"),
-    *("filtered", "edited", "late", "ahead"),
-)
-_SOURCE, _START, _END = attrgetter("source"), attrgetter("start"), attrgetter("end")
-
-
 def to_line(segment: Segment) -> bytes:
     """`segment` as one JSON line; of newer fields only what there is.
 
     An older reader refuses a line with a field that it does not know, with an error: it never counts a merged segment
     and also its parts.
     """
-    values = ((name, getattr(segment, name)) for name in _NAMES)
-    shown = {name: value for name, value in values if value or name not in _NEWER}
-    return json.dumps(shown, separators=(",", ":"), default=asdict).encode() + b"\n"
+    return json.dumps(written(segment), separators=(",", ":")).encode() + b"\n"
 
 
 def from_line(line: bytes) -> Segment:
@@ -136,27 +138,9 @@ def from_line(line: bytes) -> Segment:
 
     Raises ValueError: the line is no JSON, of another version, lacks a field, or has an unknown field or a wrong type.
     """
-    try:
-        fields = json.loads(line)
-    except (ValueError, RecursionError):
-        raise ValueError("no JSON") from None
-    if not isinstance(fields, dict) or fields.get("v") != VERSION:
-        raise ValueError("not a manifest line of version 1")
+    fields = object_in(line, version=VERSION)
     fields.pop(PROOF, None)
-    try:
-        fields["spans"] = tuple(SourceSpan(**span) for span in fields.get("spans", ()))
-        fields["labels"] = dict(fields.get("labels", {}))
-        fields["redacted"] = dict(fields.get("redacted", {}))
-        fields["gaps"] = tuple(Gap(**gap) for gap in fields.get("gaps", ()))
-        fields["redactions"] = tuple(Redaction(**each) for each in fields.get("redactions", ()))
-        fields["removals"] = tuple(map(_removal, fields.get("removals", ())))
-        fields["replaces"] = tuple(map(_text, fields.get("replaces", ())))
-        segment = Segment(**fields)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise ValueError(str(error)) from None
-    if not _is_typed(segment):
-        raise ValueError("a field is of the wrong type")
-    return segment
+    return exact(Segment, fields)
 
 
 class Damage(NamedTuple):
@@ -180,24 +164,6 @@ def read_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, Segment | Damage]]
 def segments_in(lines: Iterable[bytes]) -> Iterator[Segment]:
     """The segments in the lines of a manifest; damaged lines are skipped, because the audit reports them."""
     return (found for _, found in read_lines(lines) if isinstance(found, Segment))
-
-
-def _is_typed(segment: Segment) -> bool:
-    """Whether the fields that readers compare and add are texts and whole numbers."""
-    parts = (*segment.spans, *segment.gaps)
-    texts = (*_TEXTS(segment), *segment.redacted, *map(_SOURCE, parts))
-    numbers = (*_NUMBERS(segment), *segment.redacted.values(), *map(_START, parts), *map(_END, parts))
-    return set(map(type, texts)) == {str} and set(map(type, numbers)) == {int}
-
-
-def _removal(fields: dict[str, Any]) -> Removal:
-    return Removal(**fields | {"kept": tuple(map(_text, fields.get("kept", ())))})
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError("a list of paths holds something else")
-    return value
 
 
 def standing(segments: Iterable[Segment]) -> list[Segment]:

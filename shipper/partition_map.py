@@ -8,7 +8,9 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated
+
+from shipper.json_codec import IF_SET, count, items, object_in, strict, table, written
 
 FNV_OFFSET = 0x811C9DC5
 FNV_PRIME = 0x01000193
@@ -31,6 +33,7 @@ def partition_for(host: str, partitions: int) -> int:
 FORMAT = 1
 SLOTS = 256
 """Number of slots (virtual partitions): hosts hash to slots, and a table maps slots to partitions."""
+_PARTITION = count(most=MAX_PARTITIONS - 1)
 _NO_OVERRIDES: Mapping[str, int] = MappingProxyType({})
 
 
@@ -38,10 +41,14 @@ _NO_OVERRIDES: Mapping[str, int] = MappingProxyType({})
 class PartitionMap:
     """The partition of every host."""
 
-    version: int
-    partitions: int
-    overrides: Mapping[str, int] = field(default_factory=lambda: _NO_OVERRIDES)  #: by host, before anything else
-    slots: tuple[int, ...] = ()  #: the partition of each virtual one; (): FNV-1a modulo `partitions`, as the blog's
+    version: Annotated[int, count(least=1)]
+    partitions: Annotated[int, count(least=1, most=MAX_PARTITIONS)]
+    overrides: Annotated[Mapping[str, int], table(_PARTITION), IF_SET] = field(
+        default_factory=lambda: _NO_OVERRIDES
+    )  #: by host, before anything else
+    slots: Annotated[
+        tuple[int, ...], items(_PARTITION), IF_SET
+    ] = ()  #: the partition of each virtual one; (): FNV-1a modulo `partitions`, as the blog's
 
     def partition_of(self, host: str) -> int:
         """The partition that `host` belongs to."""
@@ -75,7 +82,7 @@ def changed(
     `with_slots`: by virtual slots or not; None: as before. The version is the next one; `before` itself, if nothing
     changes.
     """
-    slots: tuple[int, ...] = ()
+    slots: Annotated[tuple[int, ...], items(_PARTITION), IF_SET] = ()
     if with_slots or (with_slots is None and before.slots):
         slots = _respread(before.slots or tuple(slot % max(1, before.partitions) for slot in range(SLOTS)), partitions)
     gone = set(without)
@@ -108,30 +115,15 @@ def _respread(slots: tuple[int, ...], partitions: int) -> tuple[int, ...]:
 
 def encode(known: PartitionMap) -> bytes:
     """The map as it is stored in the bucket."""
-    fields: dict[str, Any] = {"v": FORMAT, "version": known.version, "partitions": known.partitions}
-    fields |= {"overrides": dict(sorted(known.overrides.items()))} if known.overrides else {}
-    fields |= {"slots": list(known.slots)} if known.slots else {}
-    return json.dumps(fields).encode()
+    in_order = replace(known, overrides=dict(sorted(known.overrides.items())))
+    return json.dumps({"v": FORMAT, **written(in_order)}).encode()
 
 
 def decode(value: bytes) -> PartitionMap | None:
     """The map that `encode` wrote; None: the bytes cannot be read, so no host moves."""
     try:
-        fields = json.loads(value)
-        found = PartitionMap(
-            version=_number(fields["version"]),
-            partitions=_number(fields["partitions"]),
-            overrides={str(host): _number(number) for host, number in fields.get("overrides", {}).items()},
-            slots=tuple(_number(number) for number in fields.get("slots", ())),
-        )
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        found = strict(PartitionMap, object_in(value, version=FORMAT))
+    except ValueError:
         return None
-    is_sound = fields.get("v") == FORMAT and found.version > 0 and 0 < found.partitions <= MAX_PARTITIONS
-    within = all(number < found.partitions for number in found.slots) and len(found.slots) in {0, SLOTS}
-    return found if is_sound and within and all(number < MAX_PARTITIONS for number in found.used) else None
-
-
-def _number(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(value)
-    return value
+    is_sound = len(found.slots) in {0, SLOTS} and all(number < found.partitions for number in found.slots)
+    return found if is_sound else None

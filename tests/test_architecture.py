@@ -22,6 +22,7 @@ PURE = frozenset(
         "subjects",
         "partition_map",
         "codec",
+        "json_codec",
         "layout",
         "manifest",
         "units",

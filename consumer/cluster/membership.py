@@ -12,12 +12,13 @@ import json
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, get_type_hints
+from typing import Annotated, Any, TypeVar
 
 from consumer.model import Position
 from shipper.errors import Transient
+from shipper.json_codec import MAX_COUNT, count, items, object_in, strict, written
 from shipper.layout import NANOSECONDS
 from shipper.model import Entry
 from shipper.partition_map import MAX_PARTITIONS, decode
@@ -36,24 +37,46 @@ FORKED_SECONDS = 24 * 3600.0
 """Seconds after the newest block of a fork for which its host is reported."""
 
 
+_partition = count(most=MAX_PARTITIONS - 1)
+_span = items(_partition)
+
+
+def _text(value: Any) -> str:
+    """A text that can be written and shown: JSON has half characters."""
+    if not isinstance(value, str) or _HALF_CHARACTER.search(value):
+        raise ValueError("no text")
+    return value
+
+
+def _numbers_in(spans: Any) -> tuple[int, ...]:
+    """The numbers in runs, each with its first and its last."""
+    runs = [(first, last) for first, last in map(_span, spans)]
+    return tuple(sorted({number for first, last in runs[:MAX_PARTITIONS] for number in range(first, last + 1)}))
+
+
+_Number = Annotated[int, count(least=-MAX_COUNT)]
+_Text = Annotated[str, _text]
+_Partitions = Annotated[tuple[int, ...], items(_partition)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
     """A live collector, according to its own entry."""
 
-    name: str
-    instance: str  #: one process from its start to its end
-    host: str
-    pid: int
-    archive: str  #: identity of the archive that it writes
-    lock: str  #: identity of the lock on its name, and of the running kernel
-    partitions: tuple[int, ...] = ()  #: the only ones that it takes; (): any
-    refused: tuple[int, ...] = ()  #: partitions that it cannot take
-    known: tuple[int, ...] = ()  #: all partitions that it knows; in the bucket as spans
+    name: _Text
+    instance: _Text  #: one process from its start to its end
+    host: _Text
+    pid: _Number
+    archive: _Text  #: identity of the archive that it writes
+    lock: _Text  #: identity of the lock on its name, and of the running kernel
+    partitions: _Partitions = ()  #: the only ones that it takes; (): any
+    refused: _Partitions = ()  #: partitions that it cannot take
+    known: Annotated[tuple[int, ...], _numbers_in] = ()  #: all partitions that it knows; in the bucket as spans
     left: bool = False  #: it ended cleanly
-    doubled: int = 0  #: bytes that its archive holds twice
-    disk_size: int = 0  #: bytes of the file system of its archive; 0: unknown
-    disk_free: int = 0  #: bytes of it that the collector may still write
-    lease_seconds: int = 0  #: it renews its entries several times within this time; 0: written by an older version
+    doubled: _Number = 0  #: bytes that its archive holds twice
+    disk_size: _Number = 0  #: bytes of the file system of its archive; 0: unknown
+    disk_free: _Number = 0  #: bytes of it that the collector may still write
+    lease_seconds: _Number = 0  #: it renews its entries several times within this time; 0: written by an older version
 
     def takes(self, partition: int) -> bool:
         """Whether it may have `partition`."""
@@ -64,24 +87,24 @@ class Member:
 class Claim:
     """The owner of a partition, and its position. The entry replaces only the one that its writer has read."""
 
-    owner: str  #: name of the collector
-    instance: str
-    host: str
-    pid: int
-    archive: str
-    lock: str  #: identity of the lock on the partition, and of the running kernel
-    epoch: int = 0
+    owner: _Text  #: name of the collector
+    instance: _Text
+    host: _Text
+    pid: _Number
+    archive: _Text
+    lock: _Text  #: identity of the lock on the partition, and of the running kernel
+    epoch: _Number = 0
     released: bool = False  #: the owner is done: files and journal are closed
-    applied: int = 0  #: of the journal's position, as far as it is committed
-    applied_ns: int = 0
-    resume: int = 1
-    plain_after_ns: int = 0
-    created: str = ""
-    directory: str = ""  #: where the archive is on the host of the collector; empty: written by an older version
-    past: str = ""  #: the newest complete day: all sealed, and the stream can deliver nothing more for it; "": none
-    forked: str = ""  #: hosts of which two producers continued one source, the newest first: `host=seconds,...`
-    trouble: str = ""  #: why its owner cannot write at the moment; empty: it can, or an older version wrote it
-    lease_seconds: int = 0  #: as in `Member`
+    applied: _Number = 0  #: of the journal's position, as far as it is committed
+    applied_ns: _Number = 0
+    resume: _Number = 1
+    plain_after_ns: _Number = 0
+    created: _Text = ""
+    directory: _Text = ""  #: where the archive is on the host of the collector; empty: written by an older version
+    past: _Text = ""  #: the newest complete day: all sealed, and the stream can deliver nothing more for it; "": none
+    forked: _Text = ""  #: hosts of which two producers continued one source, the newest first: `host=seconds,...`
+    trouble: _Text = ""  #: why its owner cannot write at the moment; empty: it can, or an older version wrote it
+    lease_seconds: _Number = 0  #: as in `Member`
 
     @property
     def position(self) -> Position:
@@ -91,6 +114,9 @@ class Claim:
     def ended(self) -> "Claim":
         """The claim, marked as released."""
         return replace(self, released=True)
+
+
+_K = TypeVar("_K", Member, Claim)
 
 
 def forked_text(hosts: Mapping[str, int]) -> str:
@@ -109,7 +135,7 @@ def forked_since(claim: Claim, since: float) -> Iterator[str]:
 
 def encode(value: Member | Claim) -> bytes:
     """`value` as the bucket holds it."""
-    fields = {"v": VERSION, **asdict(value)}
+    fields = {"v": VERSION, **written(value)}
     if isinstance(value, Member):
         fields["known"] = _spans(value.known)
     return json.dumps(fields, separators=(",", ":")).encode()
@@ -117,55 +143,19 @@ def encode(value: Member | Claim) -> bytes:
 
 def to_member(content: bytes) -> Member | None:
     """The collector in an entry; None: there is none (deleted manually, or of another version)."""
-    fields = _fields(content, Member)
-    if fields is None:
-        return None
-    try:
-        for name in ("partitions", "refused"):
-            fields[name] = tuple(_partition(number) for number in fields.get(name, ()))
-        spans = [(_partition(first), _partition(last)) for first, last in fields.get("known", ())]
-    except (TypeError, ValueError):
-        return None
-    fields["known"] = tuple(
-        sorted({number for first, last in spans[:MAX_PARTITIONS] for number in range(first, last + 1)})
-    )
-    return Member(**fields)
+    return _entry(Member, content)
 
 
 def to_claim(content: bytes) -> Claim | None:
     """The claim in an entry; None: there is none."""
-    fields = _fields(content, Claim)
-    return None if fields is None else Claim(**fields)
+    return _entry(Claim, content)
 
 
-def _fields(content: bytes, of: type[Member] | type[Claim]) -> dict[str, Any] | None:
-    """The fields that this version knows; a newer version may write more."""
+def _entry(kind: type[_K], content: bytes) -> _K | None:
     try:
-        found = json.loads(content)
-    except (ValueError, RecursionError):
+        return strict(kind, object_in(content, version=VERSION))
+    except ValueError:
         return None
-    if not isinstance(found, dict) or found.get("v") != VERSION:
-        return None
-    known = {name: found[name] for name in of.__slots__ if name in found}
-    needed = {"instance", "host", "pid", "archive", "lock"}
-    if isinstance(found.get("owner" if of is Claim else "name"), str) and needed <= known.keys():
-        kinds = get_type_hints(of)
-        plain = {name: value for name, value in known.items() if kinds[name] in {str, int, bool}}
-        if all(type(value) is kinds[name] and _fits(value) for name, value in plain.items()):
-            return known
-    return None
-
-
-def _fits(value: str | int) -> bool:
-    """Whether a number has 64 bits, and a text can be written and shown: JSON has larger ones, and half characters."""
-    return abs(value) < 1 << 63 if isinstance(value, int) else not _HALF_CHARACTER.search(value)
-
-
-def _partition(number: Any) -> int:
-    """A partition from the network. Raises ValueError: there can be none with this number."""
-    if type(number) is not int or not 0 <= number < MAX_PARTITIONS:
-        raise ValueError(number)
-    return number
 
 
 def _spans(numbers: Sequence[int]) -> list[tuple[int, int]]:

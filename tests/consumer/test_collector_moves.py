@@ -168,7 +168,7 @@ async def test_questions_without_end_are_not_answered_and_do_not_keep_others_fro
 def test_an_honest_host_requests_all_of_100_000_files_in_one_go_and_forgotten_hosts_are_few() -> None:
     now = 0.0
     questions = RequestLimit(0, clock=lambda: now)
-    full = ReceiptsRequest(0, tuple(f"{number:016x}" for number in range(2000)))
+    full = ReceiptsRequest(0, sources=tuple(f"{number:016x}" for number in range(2000)))
     assert all(questions.allows("honest", full) for _ in range(50))
     while questions.allows("flood", full):
         pass
@@ -176,7 +176,7 @@ def test_an_honest_host_requests_all_of_100_000_files_in_one_go_and_forgotten_ho
     now += 4.2
     assert [questions.allows("flood", full) for _ in range(3)] == [True, True, False]
     for number in range(30_000):
-        assert questions.allows(f"h{number}", ReceiptsRequest(0, ()))
+        assert questions.allows(f"h{number}", ReceiptsRequest(0, sources=()))
     assert len(questions._limit._points) <= 20_000
 
 

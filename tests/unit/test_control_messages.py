@@ -31,10 +31,10 @@ MARK = SourceMark(ID, "/var/log/a.log", 0, 20, 30, 10, 5)
 REQUESTS: list[tuple[Request, bytes]] = [
     (ReceiptsRequest(3), b'{"v": 1, "ask": "receipts", "partition": 3}'),
     (
-        ReceiptsRequest(3, (ID,), leaving=7),
+        ReceiptsRequest(3, leaving=7, sources=(ID,)),
         b'{"v": 1, "ask": "receipts", "partition": 3, "leaving": 7, "sources": ["00c0ffee00c0ffee"]}',
     ),
-    (ReceiptsRequest(3, ()), b'{"v": 1, "ask": "receipts", "partition": 3, "sources": []}'),
+    (ReceiptsRequest(3, sources=()), b'{"v": 1, "ask": "receipts", "partition": 3, "sources": []}'),
     (StreamRequest(4), b'{"v": 1, "ask": "stream", "partition": 4}'),
     (FinishRequest(5), b'{"v": 1, "ask": "finish", "partition": 5}'),
     (ResendRequest(ID, 100), b'{"v": 1, "ask": "resend", "source": "00c0ffee00c0ffee", "from": 100}'),
@@ -113,7 +113,7 @@ def test_fields_of_a_newer_version_are_ignored(message) -> None:
         ({"ask": "receipts", "partition": 10**6}, ReceiptsRequest(-1)),
         ({"ask": "receipts", "partition": 0, "leaving": 2**63}, ReceiptsRequest(0)),
         ({"ask": "receipts", "partition": 0, "sources": "x"}, ReceiptsRequest(0)),
-        ({"ask": "receipts", "partition": 0, "sources": [ID, ID, 7, "x", "\ud800"]}, ReceiptsRequest(0, (ID,))),
+        ({"ask": "receipts", "partition": 0, "sources": [ID, ID, 7, "x", "\ud800"]}, ReceiptsRequest(0, sources=(ID,))),
         ({"ask": "stream", "partition": "2"}, StreamRequest(-1)),
         ({"ask": "resend", "source": 7, "from": "x", "archive": "a" * 201}, ResendRequest("", -1)),
         ({"ask": "resend", "source": ID, "from": 1.0}, ResendRequest(ID, -1)),
