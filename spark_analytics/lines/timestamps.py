@@ -125,21 +125,22 @@ class Dated:
         )
 
     def _of_heads(self) -> tuple[Mapping[str, Column], Mapping[str, Column]]:
-        """The text of a time in form HEAD, what is after it, and what is after its fraction, if it has three digits.
+        """The first bytes of a line in form HEAD; of them the text of its time, what is after it and after a fraction.
 
-        An ordinary line is decided by these few characters: of a longer text each expression costs a pass over it.
+        Bytes, as Spark finds characters by counting them.
         """
         if not self._has(TimeForm.HEAD.name):
             return {}, {}
         is_head = F.col("stamp_form") == FORMS[TimeForm.HEAD.name]
-        tail = F.col("tail")
-        after = F.when(F.substring(tail, 1, _FRACTION).isin(*_FRACTIONS), F.substring(tail, _FRACTION + 1, 3))
+        front = F.when(is_head, F.substring(self.line.cast("binary"), 1, HEAD_CHARACTERS + _FRACTION + 3))
+        bytes_of = F.col("front")
         return (
+            {"front": front},
             {
-                "begin": F.when(is_head, F.substring(self.line, 1, HEAD_CHARACTERS)),
-                "tail": F.when(is_head, F.substring(self.line, HEAD_CHARACTERS + 1, _FRACTION + 3)),
+                "begin": F.substring(bytes_of, 1, HEAD_CHARACTERS).cast("string"),
+                "tail": F.substring(bytes_of, HEAD_CHARACTERS + 1, 3).cast("string"),
+                "after": F.substring(bytes_of, HEAD_CHARACTERS + _FRACTION + 1, 3).cast("string"),
             },
-            {"after": after.otherwise(F.substring(tail, 1, 3))},
         )
 
     def _has(self, *names: str) -> bool:
@@ -200,11 +201,19 @@ def _stamp_text(line: Column, forms: frozenset[int]) -> Column:
 
 def _is_head(line: Column) -> Column:
     """Whether `begin` is a time without a zone, or with Z; the pattern decides where it may have another zone."""
-    begin, after = F.col("begin"), F.col("after")
-    may_have_zone = after.between("+", ":") | after.isin(*_NAMES)  # from + to : are signs and digits
+    front, tail = F.col("front"), F.col("tail")
+    has_fraction = tail.startswith(".") | tail.startswith(",")
+    fraction = F.substring(front, HEAD_CHARACTERS + 1, _FRACTION).cast("string")
+    is_plain = F.when(has_fraction, fraction.isin(*_FRACTIONS) & ~_begins_zone(F.col("after"))).otherwise(
+        ~_begins_zone(tail)
+    )
     whole = F.substring(line, 1, _HEAD_ZONED).rlike(BY_NAME["iso_utc"].pattern)
-    is_date = (F.substring(begin, _ISO_DASH, 1) == "-") & (F.substring(begin, _ISO_HOUR, 1) != " ")
-    return is_date & (~may_have_zone | whole)
+    is_date = (F.substring(front, _ISO_DASH, 1) == F.lit(b"-")) & (F.substring(front, _ISO_HOUR, 1) != F.lit(b" "))
+    return is_date & (is_plain | whole)
+
+
+def _begins_zone(text: Column) -> Column:
+    return text.between("+", ":") | text.isin(*_NAMES)  # from + to : are signs and digits
 
 
 def _stray_text(line: Column) -> Column:
