@@ -1,6 +1,7 @@
 """The level of a line: column expressions of the rules of `line_levels`. Eight levels; `none` if the line has none."""
 
 import functools
+import itertools
 import operator
 from collections.abc import Iterable, Mapping
 
@@ -33,7 +34,11 @@ RULES_WITHOUT_NUMBERS = tuple(rule for rule in RULES if not rule.is_number)
 
 def head_of(line: Column) -> Column:
     """The characters of a line that are searched for a level, without colours."""
-    head = F.substring(line, 1, LEVEL_PREFIX)
+    return uncoloured(F.substring(line, 1, LEVEL_PREFIX))
+
+
+def uncoloured(head: Column) -> Column:
+    """`head` without colours."""
     colours = F.regexp_replace(head, F.lit(COLOUR.pattern), F.lit(""))
     return F.when(F.contains(head, F.lit(_ESCAPE)), colours).otherwise(head)
 
@@ -68,8 +73,18 @@ def of_status(status: Column) -> Column:
 
 def of_fields(fields: Column) -> Column:
     """The level that a key of an object names; null if none does."""
-    named = (lookup(meaning, F.lower(json_fields.at(fields, path))) for path, meaning in LEVEL_PATHS.items())
-    return F.coalesce(*named)
+    paths = list(LEVEL_PATHS)
+    quick = [_meant(LEVEL_PATHS[path], json_fields.at(fields, path)) for path in paths[: json_fields.QUICK_PATHS]]
+    rest = itertools.groupby(paths[json_fields.QUICK_PATHS :], lambda path: tuple(LEVEL_PATHS[path].items()))
+    others = [
+        _meant(dict(meaning), json_fields.first_of(json_fields.joined(fields, group), dict(meaning)))
+        for meaning, group in rest
+    ]
+    return F.coalesce(*quick, *others)
+
+
+def _meant(meaning: Mapping[str, str], name: Column) -> Column:
+    return F.when(name.isNotNull(), lookup(meaning, F.lower(name)))
 
 
 def of_serilog(fields: Column) -> Column:

@@ -68,9 +68,12 @@ def _with_position(spark: SparkSession, archive: Location, day: Day) -> DataFram
     ]
     rows = spark_io.read_rows(spark, archive, segments).withColumnRenamed("file_path", "uri")
     rows = rows.join(F.broadcast(spark_io.frame(spark, known, _SEGMENT)), on="uri", how="inner")
-    line, fields = F.col("value"), json_fields.parsed(F.col("value"), line_scan.JSON_KEYS)
-    in_json = json_fields.first(fields, line_formats.TIME_PATHS)
-    for step in timestamps.Dated(line, in_json, of_day.forms, of_day.host_zone(day.as_date)).steps():
+    line = F.col("value")
+    may_be_json = F.col("stamp_form").isin(timestamps.FORMS[line_formats.ANY], timestamps.FORMS[line_formats.JSON])
+    fields = json_fields.parsed(F.when(may_be_json, line), line_scan.JSON_KEYS)
+    rows = rows.withColumn("fields", fields)
+    rows = rows.withColumn("json_time", json_fields.first(F.col("fields"), line_formats.TIME_PATHS)).drop("fields")
+    for step in timestamps.Dated(line, F.col("json_time"), of_day.forms, of_day.host_zone(day.as_date)).steps():
         rows = rows.withColumns(dict(step))
     return rows.select(
         F.lit(day.as_date).alias("date"),

@@ -33,6 +33,7 @@ SETTINGS = {
     "spark.sql.icu.caseMappings.enabled": "false",  # levels are ASCII
     "spark.python.sql.dataFrameDebugging.enabled": "false",  # else ten calls to Java for each expression
     "spark.sql.codegen.hugeMethodLimit": "8000",  # Java does not compile longer methods by default
+    "spark.sql.codegen.maxFields": "1000",  # the default of 100 interprets lines in JSON, which have more keys
 }
 """Settings on this machine and on a cluster."""
 

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from shipper import line_zones
 from shipper.line_formats import ANY, NONE, TIME_PATHS
-from shipper.line_levels import JUL_SECOND_PATTERN, RULES, TEXT_PATHS, Rule
+from shipper.line_levels import JUL_SECOND_PATTERN, LEVEL_PREFIX, RULES, TEXT_PATHS, Rule
 from spark_analytics.lines import json_fields, severity, timestamps
 from spark_analytics.lines.log_formats import LineKind, LogFormat
 from spark_analytics.metrics import auth_events, web_requests
@@ -137,18 +137,15 @@ class LineColumns:
             "stamp_pattern": formats.each(lambda one: timestamps.stamp_columns(one.family, one.zone)[2]),
             "stamp_shape": formats.each(lambda one: timestamps.stamp_columns(one.family, one.zone)[3]),
         }
-        in_json = F.lit(None).cast("string")
-        if LineKind.JSON in formats.kinds:
-            in_json = json_fields.first(F.col("fields"), TIME_PATHS)
-        times = timestamps.Dated(F.col("value"), in_json, formats.forms, formats.host_zone(day))
-        own, others, dated, second = times.steps()
+        times = timestamps.Dated(F.col("value"), F.col("json_time"), formats.forms, formats.host_zone(day))
+        prefix, after, own, others, dated, second = times.steps()
         steps = (
-            patterns,
-            {**own, **_fields(formats)},
+            {**patterns, **prefix},
+            {**after, **_fields(formats)},
+            {**own, **_candidates(formats)},
             others,
-            dated,
-            {**second, **_candidates(formats)},
-            _parts(formats),
+            {**dated, **_parts(formats)},
+            {**second, "level_head": severity.uncoloured(F.col("level_text"))},
         )
         return cls(steps, _key(formats))
 
@@ -206,20 +203,28 @@ def _parsed(line: Column) -> Column:
 
 
 def _candidates(formats: DayFormats) -> dict[str, Column]:
-    """The parts of the request of a line, and the kind of login that it may be."""
-    line, fields = F.col("value"), F.col("fields")
-    parts = F.lit(None).cast("array<string>")
+    """What is read of an object, the parts of the request of a line, and the kind of login that it may be.
+
+    Later steps do not use `fields`: between steps each of its hundred texts would be copied.
+    """
+    line, fields, none = F.col("value"), F.col("fields"), F.lit(None).cast("string")
+    parts, candidate = F.lit(None).cast("array<string>"), none
+    found = dict.fromkeys(("json_time", "json_level", "json_text", "json_serilog", "json_message"), none)
     if LineKind.JSON in formats.kinds:
+        found = {
+            "json_time": json_fields.first(fields, TIME_PATHS),
+            "json_level": severity.of_fields(fields),
+            "json_text": json_fields.first(fields, TEXT_PATHS),
+            "json_serilog": severity.of_serilog(fields),
+            "json_message": json_fields.first_text(fields, mask.MESSAGE_KEYS),
+        }
+        found = {name: F.when(_is(LineKind.JSON), value) for name, value in found.items()}
         parts = F.when(_is(LineKind.JSON), web_requests.json_parts(fields)).otherwise(parts)
     if LineKind.ACCESS in formats.kinds:
         parts = F.when(_is(LineKind.ACCESS), web_requests.parts(line)).otherwise(parts)
-    candidate = F.lit(None).cast("string")
     if LineKind.SYSLOG in formats.kinds:
         candidate = F.when(_is(LineKind.SYSLOG) | _is_of(ANY), auth_events.candidate_kind(F.col("head")))
-    return {
-        "parts": parts,
-        "candidate": candidate,
-    }
+    return {**found, "parts": parts, "candidate": candidate}
 
 
 def _parts(formats: DayFormats) -> dict[str, Column]:
@@ -229,7 +234,7 @@ def _parts(formats: DayFormats) -> dict[str, Column]:
     return {
         "status": web_requests.status(parts) if formats.requests else null.cast("int"),
         "latency": web_requests.latency(parts) if formats.requests else null.cast("int"),
-        "level_head": F.when(~F.col("deferred"), severity.head_of(_level_text(formats))),
+        "level_text": F.when(~F.col("deferred"), F.substring(_level_text(formats), 1, LEVEL_PREFIX)),
         "login": auth_events.parts(F.col("head"), F.col("candidate")) if has_logins else null.cast("array<string>"),
     }
 
@@ -282,8 +287,7 @@ def _text(formats: DayFormats) -> Column:
     header = formats.each(lambda one: mask.header_before_masking(one.family)) if has_header else None
     message = F.col("value")
     if LineKind.JSON in formats.kinds:
-        in_json = F.coalesce(json_fields.first_text(F.col("fields"), mask.MESSAGE_KEYS), message)
-        message = F.when(_is(LineKind.JSON), in_json).otherwise(message)
+        message = F.when(_is(LineKind.JSON), F.coalesce("json_message", message)).otherwise(message)
     text = numbered(message, header)
     if any(one.varies for one in others):
         masked_header = formats.each(lambda one: "" if is_deferred(one) else mask.header_after_masking(one.family))
@@ -304,8 +308,9 @@ def _level_text(formats: DayFormats) -> Column:
     if LineKind.JSON not in formats.kinds:
         return line
     torn = F.when(F.get_json_object("value", "$").isNull(), line)
-    in_json = F.coalesce(json_fields.first(F.col("fields"), TEXT_PATHS), torn, F.lit(""))
-    return F.when(_is(LineKind.JSON) & line.startswith("{"), in_json).otherwise(line)
+    in_json = F.coalesce("json_text", torn, F.lit(""))
+    is_object = _is(LineKind.JSON) & line.startswith("{")
+    return F.when(is_object & F.col("json_level").isNull(), in_json).when(~is_object, line)
 
 
 def _level(formats: DayFormats, has_message: Column) -> Column:
@@ -315,8 +320,7 @@ def _level(formats: DayFormats, has_message: Column) -> Column:
     if texts:
         level = _level_of_text(F.col("level_head"), formats, texts)
     if LineKind.JSON in formats.kinds:
-        of_text, fields = F.when(level != "none", level), F.col("fields")
-        named = (severity.of_fields(fields), severity.of_status(F.col("status")), of_text, severity.of_serilog(fields))
+        named = ("json_level", severity.of_status(F.col("status")), F.nullif(level, F.lit("none")), "json_serilog")
         level = F.when(_is(LineKind.JSON), F.coalesce(*named, F.lit("none"))).otherwise(level)
     if LineKind.ACCESS in formats.kinds:
         by_status = F.coalesce(severity.of_status(F.col("status")), F.lit("none"))
