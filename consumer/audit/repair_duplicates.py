@@ -83,7 +83,7 @@ class RepairResult:
 
 
 class _SegmentText(NamedTuple):
-    """The text of a segment, and where each of its spans begins; None: that is not known."""
+    """The text of a segment, and where each of its spans begins. None means that it is not known."""
 
     text: bytes
     places: list[int] | None
@@ -109,7 +109,7 @@ class Repair:
         self._segments: dict[str, Segment] = {}  # that hold a source of which bytes are doubled
 
     def find(self, waiting: Iterable[ExpectedFile]) -> RepairResult:
-        """What would be removed; `waiting`: the open files that the journals know. Changes nothing."""
+        """What would be removed. `waiting`: the open files that the journals know. Changes nothing."""
         index = Index()
         sources = {
             (each.segment.host, span.source)
@@ -125,7 +125,7 @@ class Repair:
         return result
 
     def run(self, waiting: Sequence[ExpectedFile]) -> RepairResult:
-        """Remove what `find` finds; what a kill left before is finished.
+        """Remove what `find` finds, and finish what a kill left before.
 
         Raises:
             Fatal: another repair, or retention, is at it. Unavailable: a collector merges for long. OSError.
@@ -304,7 +304,7 @@ def _place_of(gap: Gap) -> tuple[str, int, int]:
 
 
 def _places(segment: Segment, text: bytes) -> list[int] | None:
-    """Where in the text each span begins; None: that is not known.
+    """Where in the text each span begins. None means that it is not known.
 
     Spans are in the order in which they were written. Between two of them there may be a newline that the collector
     added. A guess that is wrong does no harm: both copies are compared byte by byte where it leads.

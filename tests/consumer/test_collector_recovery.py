@@ -17,6 +17,7 @@ from consumer.archive.journal import Journal
 from consumer.commit.applier import Applier
 from consumer.commit.sink import Sink
 from consumer.model import Until
+from consumer.partition import dead_letters
 from shipper.errors import ConfigError, Fatal, Unavailable
 from shipper.testing import MemoryInbox
 
