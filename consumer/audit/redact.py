@@ -277,7 +277,7 @@ class RedactionScope:
             f"{directory.relative_to(self.archive)}/{entry.name}"
             for date in self.dates()
             for directory in sorted(self.archive.glob(f"date={date}/partition=*"))
-            for entry in _entries(directory / f"host={layout.escape(self.host)}")
+            for entry in sorted((directory / f"host={layout.escape(self.host)}").glob("*"))
             if wanted.fullmatch(entry.name) and entry.stat().st_size
         ]
 
@@ -441,7 +441,3 @@ def _tell_copies(copies: Copies) -> None:
 def _described(each: RedactedSegment) -> str:
     places = f"{each.places} places" if each.places != 1 else "1 place"
     return f"{each.bytes} bytes in {places} of {each.segment.path}"
-
-
-def _entries(directory: Path) -> list[Path]:
-    return sorted(directory.iterdir()) if directory.is_dir() else []

@@ -120,7 +120,7 @@ class Repair:
         self._assign(sources)
         result = RepairResult(open_files=list(self._open_files(waiting, index)))
         for path in sorted(self._doubled):
-            if self._is_wanted(self._segments[path]):
+            if self._scope.has_host(self._segments[path].host) and self._scope.has_day(date_of(path)):
                 result.found.append(self._judged(self._segments[path]))
         return result
 
@@ -142,9 +142,6 @@ class Repair:
 
     def _dates(self) -> list[str]:
         return sorted(manifests.days(self._archive) - removed_days(self._archive))
-
-    def _is_wanted(self, segment: Segment) -> bool:
-        return self._scope.has_host(segment.host) and self._scope.has_day(date_of(segment.path))
 
     def _assign(self, sources: set[tuple[str, str]]) -> None:
         """Find for each byte of `sources` the segment that holds it first, and those that hold it again."""
