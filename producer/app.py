@@ -14,11 +14,9 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from producer.checkpoint.store import Checkpoints, acknowledged_sources
-from producer.command import ProduceOptions
 from producer.discovery.patterns import prefix_matcher
 from producer.discovery.safe_open import Links, NotFollowed
 from producer.discovery.scanner import ScanResult, Watched, scan
@@ -35,13 +33,11 @@ from producer.tailer.file_reader import file_limit
 from producer.tailer.retained_files import Bounds, RetainedFiles
 from producer.transform.edits import Edits
 from shipper import events
-from shipper.commands import layer_of
 from shipper.compression import Compressor
-from shipper.config import default_host, load, places
+from shipper.config import default_host
 from shipper.durable_files import Lock, LockHeld, LockHolder, private_directory
-from shipper.errors import ConfigError, Fatal, NothingToShip, UsageError
+from shipper.errors import ConfigError, Fatal, NothingToShip
 from shipper.http_endpoints import serving
-from shipper.interrupts import importing
 from shipper.jetstream.publisher import JetStreamPublisher
 from shipper.lifecycle import Pulse, Stop, give_way, keep_freed_memory, stop_on_signals, supervised
 from shipper.model import MAX_BLOCK_BYTES, Encoding
@@ -50,7 +46,7 @@ from shipper.reload import Plan, ReloadActions, Reloader
 from shipper.retry import Patience
 from shipper.settings import ProducerSettings, Settings
 from shipper.subjects import checked_host, is_everybodys, log_subject, stream_name
-from shipper.telemetry import level_of_run, print_summary, set_up_logging
+from shipper.telemetry import print_summary
 from shipper.units import counted, format_bytes
 
 
@@ -151,37 +147,6 @@ CONTAINER_ID = re.compile(r"[0-9a-f]{12}")
 NAME_IT = "give this machine a name of its own: hostnamectl set-hostname NAME, or set HOSTNAME (--host, producer.host)"
 ONCE_RECOVER_SECONDS = 5.0
 """Maximum wait for a collector with `--once`, in seconds: a person waits for the result."""
-
-
-def produce(options: ProduceOptions) -> None:
-    """Ship, or print what would be shipped. Raises UsageError: of the options; as `run`."""
-    layer = {**layer_of(options), "producer.watch": False if options.no_watch else None}
-    read = partial(load, layer, config=options.config)
-    settings = read()
-    if options.dry_run:
-        return _dry_run(settings, options)
-    if options.as_json:
-        raise UsageError("--json goes with --dry-run only")
-    if options.show_redacted:
-        raise UsageError("--show-redacted goes with --dry-run only")
-    level, style = settings.log.level, settings.log.format
-    if options.once:
-        level = level_of_run(level, is_chosen="log.level" in places(layer, config=options.config), style=style)
-    set_up_logging(style=style, level=level)
-    return run(settings, once=options.once, read=read)
-
-
-def _dry_run(settings: Settings, options: ProduceOptions) -> None:
-    with importing():  # its tables would double what a producer takes to start
-        from producer.preflight.dry_run import report  # noqa: PLC0415
-        from producer.preflight.redacted_lines import redacted_lines  # noqa: PLC0415
-        from producer.preflight.report import print_report  # noqa: PLC0415
-
-    set_up_logging(style=settings.log.format, level="critical")  # what it does to the copy is no event
-    found = report(settings, once=options.once)
-    reads = [(each.path, each.start) for each in found.reads]
-    redacted = redacted_lines(settings.producer, reads) if options.show_redacted else None
-    print_report(found, redacted, as_json=options.as_json)
 
 
 def run(settings: Settings, *, once: bool, read: Callable[[], Settings]) -> None:

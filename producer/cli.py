@@ -3,4 +3,4 @@
 from producer.command import ProduceOptions
 from shipper.commands import Command, program_of
 
-app = program_of({"produce": Command(ProduceOptions, "producer.app:produce")})
+app = program_of({"produce": Command(ProduceOptions, "producer.main:produce")})

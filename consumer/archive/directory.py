@@ -153,7 +153,7 @@ def unmade_if_refused(directory: Path) -> Iterator[None]:
 
 
 def existing_identity(directory: Path, *, hint: str) -> str:
-    """The identity of the archive in `directory`, which is not made; empty: an older version wrote it.
+    """The identity of the archive in `directory`, which is not made. Empty means that an older version wrote it.
 
     Raises ConfigError: there is no archive, or it cannot be read; `hint` explains how to choose one.
     """
@@ -197,10 +197,8 @@ def lock_path(directory: Path, partition: int, epoch: int = 0) -> Path:
     return directory / LOCKS / f"partition={partition}{f'.{epoch}' if epoch else ''}.lock"
 
 
-def found_journals(
-    journals: Path, prefix: str = ".+", partition: str = r"\d{1,6}"
-) -> list[tuple[str, int, int, Path]]:  # fmt: skip
-    """Prefix, partition, epoch and path of the journals in a directory; `prefix` and `partition` are patterns."""
+def found_journals(journals: Path, prefix: str = ".+", partition: str = r"\d{1,6}") -> list[tuple[str, int, int, Path]]:
+    """Prefix, partition, epoch and path of the journals in a directory. `prefix` and `partition` are patterns."""
     name = re.compile(rf"({prefix})\.p({partition})(?:\.([1-9]\d*))?\.sqlite")
     with os.scandir(journals) as entries:
         return [
@@ -236,7 +234,10 @@ class ArchiveLocation:
         return self.layout.archive
 
     def newest_epoch(self, partition: int) -> int | None:
-        """The highest epoch with a journal, which is the current one; None: the partition has no journal here."""
+        """The highest epoch with a journal, which is the current one.
+
+        None means that the partition has no journal here.
+        """
         found = found_journals(self.journals, re.escape(self.prefix), str(partition))
         return max((epoch for _, _, epoch, _ in found), default=None)
 
@@ -263,7 +264,7 @@ class ArchiveLocation:
 
 
 def try_lock(path: Path, what: str) -> contextlib.ExitStack | None:
-    """The lock, released when the stack is closed; None: another process holds it."""
+    """The lock, released when the stack is closed. None means that another process holds it."""
     stack = contextlib.ExitStack()
     try:
         stack.enter_context(Lock(path, what))

@@ -34,7 +34,7 @@ class _StoppedError(Exception):
 
 
 class _OrderedSegment(NamedTuple):
-    """A segment, as far as it matters here; in the order of `shipper.duplicates.order_of`."""
+    """A segment, as far as it matters here, in the order of `shipper.duplicates.order_of`."""
 
     first_time: str
     partition: int
@@ -136,7 +136,7 @@ def _copy(fields: dict[str, Any]) -> _OrderedSegment:
 
 
 def _count(copies: Sequence[_OrderedSegment], index: Index) -> Counter[int]:
-    """Doubled bytes by partition, 0 for those that have none; `index` notes what the copies hold."""
+    """Doubled bytes by partition, 0 for those that have none. `index` notes what the copies hold."""
     counted: Counter[int] = Counter()
     for copy in copies:
         again = (index.add(copy.host, *span) for span in copy.spans)

@@ -91,7 +91,10 @@ class EventTimes:
             self._search_back(self._clock, text, end)
 
     def time_of(self, text: bytes, begin: int, stop: int) -> tuple[int, TimeOrigin] | None:
-        """The time of the line between `begin` and `stop`, which is after all lines before; None: that of storing."""
+        """The time of the line between `begin` and `stop`, which is after all lines before.
+
+        None means that the time of storing counts.
+        """
         clock = self._clock or self._begin_clock()
         if not clock.has_times:
             return None
@@ -115,7 +118,7 @@ class EventTimes:
         return self._clock
 
     def _search_back(self, clock: "LineClock", text: bytes, end: int) -> None:
-        """Find the last time before `end`, where all lines up to it have passed; lines before `_at` are known."""
+        """Find the last time before `end`, where all lines up to it have passed. Lines before `_at` are known."""
         stop = end if clock.has_times else self._at
         while stop > self._at:
             begin = text.rfind(b"\n", self._at, stop - 1) + 1 or self._at

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 class Kind(enum.Enum):
-    """What is wrong; the values are part of the JSON."""
+    """What is wrong. The values are part of the JSON."""
 
     MISSING_FILE = "missing_file"  #: listed or journaled, and not there
     DAMAGED_FILE = "damaged_file"  #: other bytes than were committed

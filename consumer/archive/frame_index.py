@@ -80,7 +80,7 @@ class FrameIndex:
 
     @property
     def stored(self) -> int:
-        """The length of all frames; after it the segment has no text."""
+        """The length of all frames. After it the segment has no text."""
         return sum(frame.stored for frame in self.frames)
 
     @property
@@ -106,7 +106,7 @@ class FrameIndex:
         return StoredTimes(starts, [-second for second in seconds], last_ns, self.raw)
 
     def within(self, times: StoredTimes, since_ns: int, until_ns: int | None) -> range:
-        """The numbers of the frames that may hold text of a time; those of merged parts may overlap."""
+        """The numbers of the frames that may hold text of a time. Those of merged parts may overlap."""
         ends = list(itertools.accumulate(frame.raw for frame in self.frames))
         spans = (times.span(end - frame.raw, end) for frame, end in zip(self.frames, ends, strict=True))
         since_ns -= since_ns % NANOSECONDS
@@ -124,7 +124,7 @@ class FrameIndex:
 
 
 def encode(index: FrameIndex) -> bytes:
-    """The skippable frames; of a short segment the times only."""
+    """The skippable frames, of a short segment the times only."""
     frames, times = index.frames, encode_times(index.times, index.raw)
     if index.raw < FRAME_BYTES or any(max(frame.stored, frame.raw) > UNKNOWN_LINES for frame in frames):
         return times
@@ -141,7 +141,7 @@ def encode(index: FrameIndex) -> bytes:
 
 
 def encode_times(plain: bytes, raw: int) -> bytes:
-    """The skippable frame of the marks of a text of `raw` bytes; nothing where there is none."""
+    """The skippable frame of the marks of a text of `raw` bytes, empty where there is none."""
     if not plain:
         return b""
     body = stored_times.pack(plain)
@@ -175,7 +175,7 @@ def read_times(stream: BinaryIO, raw: int | None = None, end: int | None = None)
 
 
 def read(stream: BinaryIO, end: int | None = None) -> FrameIndex | None:
-    """The index at the end of a file, or of its first `end` bytes; None: it has none that fits its length.
+    """The index at the end of a file, or of its first `end` bytes. None means that it has none that fits its length.
 
     Raises OSError.
     """
@@ -205,7 +205,7 @@ def read(stream: BinaryIO, end: int | None = None) -> FrameIndex | None:
 
 
 def times_in(stream: BinaryIO, segment: Segment) -> StoredTimes:
-    """When the text of a segment was stored; `stream` is its file. Raises OSError."""
+    """When the text of a segment was stored. `stream` is its file. Raises OSError."""
     if segment.codec != "zstd":
         return times_listed(segment, stored_times.from_text(segment.times))
     index = read(stream)
@@ -250,7 +250,7 @@ def joined(parts: Iterable[tuple[FrameIndex, StoredTimes]]) -> FrameIndex:
 
 
 def frames_in(stream: BinaryIO, end: int) -> list[tuple[int, int]] | None:
-    """Lengths of the frames of zstd at the beginning of a file, stored and of the text; 0: not in its header.
+    """Lengths of the frames of zstd at the beginning of a file, stored and of the text. 0 if its header lacks that.
 
     None: what is before `end` is something else. Reads the headers of the blocks only (RFC 8878).
     """

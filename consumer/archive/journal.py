@@ -118,8 +118,15 @@ def source_row(known: ArchivedSource) -> tuple[object, ...]:
     """A row of `sources`. The CRC of a copy that differs from the host's file is stored inverted, so it is negative."""
     crc = known.crc if known.crc is None or known.proven else ~known.crc
     return (
-        known.host, known.id, _bytes(known.file), known.origin, known.watermark, crc, known.ended, known.seen_ns,
-    )  # fmt: skip
+        known.host,
+        known.id,
+        _bytes(known.file),
+        known.origin,
+        known.watermark,
+        crc,
+        known.ended,
+        known.seen_ns,
+    )
 
 
 def to_known(row: tuple[Any, ...]) -> ArchivedSource:
@@ -127,9 +134,16 @@ def to_known(row: tuple[Any, ...]) -> ArchivedSource:
     host, id_, file, origin, watermark, crc, ended, seen_ns = row
     proven = crc is not None and crc >= 0
     return ArchivedSource(
-        id=id_, host=host, file=_text(file), origin=origin, watermark=watermark,
-        crc=crc if crc is None or proven else ~crc, proven=proven, ended=bool(ended), seen_ns=seen_ns,
-    )  # fmt: skip
+        id=id_,
+        host=host,
+        file=_text(file),
+        origin=origin,
+        watermark=watermark,
+        crc=crc if crc is None or proven else ~crc,
+        proven=proven,
+        ended=bool(ended),
+        seen_ns=seen_ns,
+    )
 
 
 def file_row(file: OpenFile) -> tuple[object, ...]:
@@ -209,7 +223,7 @@ class Journal:
         self._open()
 
     def source(self, key: SourceKey) -> ArchivedSource | None:
-        """What the archive has of a source; None: nothing."""
+        """What the archive has of a source. None means that it has nothing."""
         known = self._sources.get(key)
         if known is None:
             row = self._database.execute(
@@ -222,7 +236,7 @@ class Journal:
         return known
 
     def is_cached(self, key: SourceKey) -> bool:
-        """Whether `source` returns it without a read; may be called from any thread at any time."""
+        """Whether `source` returns it without a read. It may be called from any thread at any time."""
         return key in self._sources
 
     def shared(self) -> list[SourceKey]:
@@ -258,7 +272,7 @@ class Journal:
         self.files = {**self.files, left.path: left}
 
     def commit(self, changes: Changes) -> None:
-        """Commit a batch. Durable when it returns; the files must be synced before."""
+        """Commit a batch durably. The files must be synced before."""
         sources = [self._without_redacted_sum(known) for known in changes.sources.values()]
         full = {path: file for path, file in changes.files.items() if len(file.marks) >= MARKS_BYTES}
         files = {**changes.files, **{path: replace(file, marks=b"") for path, file in full.items()}}
@@ -362,7 +376,7 @@ class Journal:
         return b"".join(stored_times.unpack(marks) for (marks,) in rows) + (file.marks if file else b"")
 
     def forget_sources(self, before_ns: int) -> int:
-        """Delete the sources that ended and whose newest block was stored before `before_ns`; returns their number."""
+        """Delete the sources that ended with blocks before `before_ns` only, and return their number."""
         with self._transaction():
             rows = self._database.execute("DELETE FROM sources WHERE ended AND seen_ns < ?", (before_ns,))
             self._database.execute("DELETE FROM forks WHERE (host, fork) NOT IN (SELECT host, id FROM sources)")
@@ -373,7 +387,7 @@ class Journal:
         return rows.rowcount
 
     def spent(self, account: Account) -> int:
-        """What a host spent of a budget on a day; 0: it is not recorded."""
+        """What a host spent of a budget on a day. 0 means that it is not recorded."""
         row = self._database.execute(
             "SELECT amount FROM spent WHERE date = ? AND host = ? AND budget = ?", account
         ).fetchone()
@@ -387,7 +401,7 @@ class Journal:
         return rows.fetchall()
 
     def mark(self) -> None:
-        """Record which sequence was applied at which time, for the replay window; delete old records of budgets."""
+        """Record which sequence was applied at which time, for the replay window, and delete old records of budgets."""
         if self.position.applied:
             now = self.position.applied_ns
             with self._transaction():
@@ -400,7 +414,7 @@ class Journal:
                 )
 
     def applied_before(self, time_ns: int) -> int:
-        """The newest marked sequence that was stored before `time_ns`; 0: none. Older marks are forgotten."""
+        """The newest marked sequence that was stored before `time_ns`, or 0. Older marks are forgotten."""
         row = self._database.execute("SELECT max(sequence) FROM marks WHERE time_ns < ?", (time_ns,)).fetchone()
         newest = int(row[0] or 0)
         with self._transaction():
@@ -416,13 +430,13 @@ class Journal:
         self.position = position
 
     def close(self) -> None:
-        """Close the file; everything committed is durable already."""
+        """Close the file. Everything committed is durable already."""
         self._database.close()
 
     # -- rows ---------------------------------------------------------------------------------------------------
 
     def _without(self, file: OpenFile) -> dict[str, OpenFile]:
-        """The files but `file`. A copy is ten times as fast as a filter; after midnight this runs for every file."""
+        """The files but `file`. A copy is ten times as fast as a filter. After midnight this runs for every file."""
         others = dict(self.files)
         others.pop(file.path, None)
         return others

@@ -173,7 +173,7 @@ def _epoch(path: Path) -> int:
 
 
 def _copy(path: Path, copy: Path) -> None:
-    """Copy a journal as it is at one moment. Raises OSError; Fatal: it changed at every try."""
+    """Copy a journal as it is at one moment. Raises OSError, or Fatal: it changed at every try."""
     wal, wal_copy = path.with_name(f"{path.name}-wal"), copy.with_name(f"{copy.name}-wal")
     for _ in range(_TRIES):
         before = _stamp(path)

@@ -40,7 +40,7 @@ def lines_of_day(archive: Path, date: str) -> Iterator[Line]:
 
 
 def lines_of(path: Path) -> Iterator[Line]:
-    """The lines of a file; none where there is no file."""
+    """The lines of a file, none where there is no file."""
     try:
         with path.open("rb") as stream:
             offset = 0
@@ -211,7 +211,7 @@ NO_SUM = b"0" * 8
 
 
 def erase_sums(archive: Path, date: str, host: str) -> int:
-    """Erase the sums of what was redacted, in the lines of segments that were replaced; the number of lines changed.
+    """Erase the sums of redacted text in the lines of replaced segments, and return how many lines were changed.
 
     Short text can be guessed from its sum. Only the digits are overwritten, in place: no line moves, so that a
     collector may append meanwhile, and a kill leaves every line readable. No reader verifies what was replaced.
@@ -296,7 +296,7 @@ def counted(archive: Path, date: str, take: Callable[[dict[str, Any]], _Value]) 
 
 
 def _fields(line: bytes) -> dict[str, Any]:
-    """The fields of a line; none where it is damaged or has no newline."""
+    """The fields of a line, none where it is damaged or has no newline."""
     try:
         fields = json.loads(line) if line.endswith(b"\n") else {}
     except ValueError:

@@ -17,7 +17,7 @@ ROUNDED_NS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A file of the archive; its text was stored between two moments."""
+    """A file of the archive. Its text was stored between two moments."""
 
     partition: int
     host: str
@@ -50,7 +50,7 @@ class Part:
         return dt.date.fromisoformat(date)
 
     def source_at(self, offset: int) -> tuple[str, int | None]:
-        """The source of the byte at an offset of the text, and its offset there; empty and None: not known."""
+        """The source of the byte at an offset of the text, and its offset there. Unknown is empty and None."""
         if self.is_as_it_was and len(self.spans) == 1:
             return self.spans[0].source, self.spans[0].start + offset
         return "", None
@@ -70,7 +70,7 @@ def is_archive(directory: Path) -> bool:
 
 
 def unreadable(archive: Path) -> str:
-    """Why this user cannot list a directory that exists; empty: they can, or there is none."""
+    """Why this user cannot list a directory that exists. Empty means that they can, or there is none."""
     try:
         os.listdir(archive)
     except (FileNotFoundError, NotADirectoryError):

@@ -34,7 +34,7 @@ class ArchiveReader:
     state: Path | None = None  #: `SHIPPER_STATE`, if the journals are not in the archive
 
     def find(self, wanted: Wanted, borders: Mapping[int, int] = {}) -> list[Part]:
-        """The files to read, oldest first; `borders`: by partition, from when on (ns) its stream has everything.
+        """The files to read, oldest first. `borders`: by partition, from when on (ns) its stream has everything.
 
         Raises:
             ConfigError: there is no archive, or it cannot be read.
@@ -56,7 +56,7 @@ class ArchiveReader:
         return sorted(needed, key=lambda part: (part.first_ns, part.path))
 
     def opened(self, wanted: Wanted) -> list[Part]:
-        """Files that are not sealed. Raises ConfigError: there is no archive; OSError."""
+        """Files that are not sealed. Raises OSError, or ConfigError: there is no archive."""
         return [part for part in self._opened(self._identity(), wanted) if part.raw]
 
     def segments_of_day(self, date: str, host: str, file: str) -> list[Part]:
@@ -125,7 +125,7 @@ def _tells_of_lag(line: bytes) -> bool:
 
 
 def _with_lag(archive: Path, part: Part) -> Part:
-    """An open file with how late and how far ahead its lines are; a segment's manifest line has that."""
+    """An open file with how late and how far ahead its lines are. A segment's manifest line has that."""
     if part.codec != "none" or not part.raw:
         return part
     times = StoredTimes.of(part.marks, first_ns=part.first_ns, last_ns=part.last_ns, raw=part.raw)

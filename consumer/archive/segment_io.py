@@ -28,7 +28,7 @@ class Reader(Protocol):
     """Where bytes come from."""
 
     def read(self, size: int, /) -> bytes:
-        """At most `size` bytes; none at the end."""
+        """At most `size` bytes, none at the end."""
 
 
 class Writer(Protocol):
@@ -65,7 +65,7 @@ class CountingWriter:
         self.crc = 0
 
     def write(self, chunk: bytes) -> int:
-        """Write `chunk`; its length."""
+        """Write `chunk`, and return its length."""
         self._stream.write(chunk)
         self.octets += len(chunk)
         self.crc = crc32(chunk, self.crc)
@@ -73,7 +73,7 @@ class CountingWriter:
 
 
 class CountingReader:
-    """At most `limit` bytes of a stream, counted as they are read; `copy` gets them too."""
+    """At most `limit` bytes of a stream, counted as they are read. `copy` gets them too."""
 
     def __init__(self, stream: Reader, limit: int, copy: Writer | None = None) -> None:
         self._stream = stream
@@ -97,7 +97,7 @@ class CountingReader:
 
 
 def pack(text: Reader, packed: CountingWriter, codec: str, times: StoredTimes | None = None) -> ByteCounter:
-    """Write all of `text` in `codec`; what passed by. With `times`, zstd has frames of 1 MiB and a frame index."""
+    """Write all of `text` in `codec`, and count it. With `times`, zstd has frames of 1 MiB and a frame index."""
     if codec == "zstd" and times is not None:
         return _pack_frames(text, packed, times)
     counted, packer = ByteCounter(), cast("Writer", packed)
@@ -147,7 +147,7 @@ def _pack_frames(text: Reader, packed: CountingWriter, times: StoredTimes) -> By
 
 
 def copy_frames(stored: Reader, packed: CountingWriter, codec: str, times: StoredTimes | None = None) -> ByteCounter:
-    """Write the whole frames that `stored` begins with, as they are; the text in them. With an index, if zstd."""
+    """Write the whole frames that `stored` begins with, as they are, and count their text. Zstd gets an index."""
     counted, found = ByteCounter(), list[Frame]()
     for frame, text in frames(stored, codec):
         packed.write(frame)
@@ -192,7 +192,7 @@ def whole_frames(path: Path, codec: str) -> tuple[int, ByteCounter]:
 
 
 def texts(stored: Reader, codec: str) -> Iterator[bytes]:
-    """The text of a segment, a piece at a time. Raises those of BROKEN; a cut-off frame may end without one."""
+    """The text of a segment, a piece at a time. Raises those of BROKEN. A cut-off frame may end without one."""
     if codec == "zstd":
         unpacked = zstandard.ZstdDecompressor().stream_reader(stored, CHUNK_BYTES, read_across_frames=True)  # type: ignore[arg-type]
         while text := unpacked.read(CHUNK_BYTES):

@@ -50,7 +50,7 @@ class Wanted:
     allowance: Allowance | None = None  #: by the times in the lines; None: by the times of storing
 
     def stored_span(self, late_seconds: int = 0, ahead_seconds: int = 0) -> tuple[int, int | None]:
-        """From when on and until when lines may have been stored that are meant, ns; the archive knows seconds.
+        """From when on and until when lines may have been stored that are meant, ns.
 
         Of a file whose lines are so late or so far ahead, where that is more than usual.
         """
@@ -88,9 +88,15 @@ def globs_of_hosts(patterns: Iterable[str]) -> Globs:
 
 
 def wanted_of(
-    hosts: Iterable[str] | None, files: Iterable[str] | None, *, since: str, until: str, now_ns: int,
-    zone: dt.tzinfo = dt.UTC, allowance: Allowance | None = None,
-) -> Wanted:  # fmt: skip
+    hosts: Iterable[str] | None,
+    files: Iterable[str] | None,
+    *,
+    since: str,
+    until: str,
+    now_ns: int,
+    zone: dt.tzinfo = dt.UTC,
+    allowance: Allowance | None = None,
+) -> Wanted:
     """The lines that the options of `tail`, `replay` and `search` select. Raises UsageError: an option is not valid."""
     since_ns = moment(since, now_ns, zone) if since else 0
     wanted = Wanted(
@@ -106,14 +112,14 @@ def wanted_of(
 
 
 def zone_of(name: str) -> dt.tzinfo | None:
-    """The zone in which times are shown; None: that of each host. Raises UsageError."""
+    """The zone in which times are shown. None means that of each host. Raises UsageError."""
     if name == "host":
         return None
     return zone_names.chosen((zones.of_system() or "UTC") if name == "local" else name, "local", "host")
 
 
 def allowance_of(late: str) -> Allowance:
-    """How late lines may be, of `--late`; empty: the usual. Raises UsageError."""
+    """How late lines may be, of `--late`. Empty means as usual. Raises UsageError."""
     seconds = duration_seconds(late) if late else None
     if late and seconds is None:
         raise UsageError(f"--late {late!r} is not a duration", hint="write 10m, 1h or 1d")

@@ -83,7 +83,7 @@ def to_text(plain: bytes) -> str:
 
 
 def from_text(text: str) -> bytes:
-    """What was given to `to_text`; nothing if it was damaged."""
+    """What was given to `to_text`, empty if it was damaged."""
     try:
         return unpack(base64.b64decode(text, validate=True)) if text else b""
     except ValueError:
@@ -101,7 +101,7 @@ class StoredTimes:
 
     @classmethod
     def of(cls, plain: bytes, *, first_ns: int, last_ns: int, raw: int) -> "StoredTimes":
-        """Those of a text of `raw` bytes; `plain` are the bytes of its marks. What is before the first is estimated."""
+        """Those of a text of `raw` bytes. `plain` are the bytes of its marks. What is before the first is estimated."""
         pairs = array("q")
         pairs.frombytes(plain[: len(plain) - len(plain) % PLANES])
         if sys.byteorder == "big":
@@ -141,12 +141,12 @@ class StoredTimes:
 
     @property
     def marks(self) -> bytes:
-        """The same for a segment; nothing where its manifest line has as much: all of it was stored in one second."""
+        """The same for a segment, empty where its manifest line has as much: all was stored in one second."""
         is_told = len(self.seconds) == 1 and self.seconds[0] in {-abs(self.seconds[0]), self.last_ns // NANOSECONDS}
         return b"" if is_told else self.plain
 
     def at(self, offset: int) -> int:
-        """The stored time of a byte, ns: the second of its mark; an estimate is in proportion to the bytes."""
+        """The stored time of a byte, ns: the second of its mark. An estimate is in proportion to the bytes."""
         return self.known_at(offset)[0]
 
     def known_at(self, offset: int) -> tuple[int, bool]:
@@ -161,7 +161,7 @@ class StoredTimes:
         return first_ns + (last_ns - first_ns) * (offset - start) // max(1, end - start), first_ns == last_ns
 
     def bounds(self, offset: int) -> tuple[int, int]:
-        """The first and the last time, ns, at which a byte may have been stored; they are equal if it is known."""
+        """The first and the last time, ns, at which a byte may have been stored. They are equal if it is known."""
         number = max(0, bisect_right(self.offsets, offset) - 1)
         second = self.seconds[number]
         return (abs(second) * NANOSECONDS, abs(second) * NANOSECONDS if second > 0 else self._end_ns(number))

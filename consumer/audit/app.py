@@ -20,7 +20,7 @@ from consumer.archive.finding import Finding, Weight
 from consumer.archive.journal_snapshot import JournalSnapshots, journal_directory
 from consumer.archive.manifests import removed_days
 from consumer.audit.auditor import Audit, AuditResult
-from consumer.audit.auditor import Progress as Told
+from consumer.audit.auditor import Progress as AuditProgress
 from consumer.audit.coverage import open_hint
 from consumer.audit.day_inventory import Scope, chosen_days, hosts
 from consumer.audit.options import AuditOptions
@@ -42,7 +42,7 @@ _OWNER_HINT = "run it as the collector's user, for example: sudo -u fshipper fsh
 
 
 def run(options: AuditOptions) -> int:
-    """The exit code. Raises ConfigError, Unavailable: there is no such archive or day; UsageError: of the options."""
+    """The exit code. Raises ConfigError, Unavailable: there is no such archive or day. UsageError: of the options."""
     if options.directory and options.archive:
         raise UsageError("the archive is named twice", hint="give it as an argument or with --archive")
     interrupt_on_termination()
@@ -54,22 +54,22 @@ def run(options: AuditOptions) -> int:
         return _repair(scope, options)
     if options.yes:
         raise UsageError("--yes is for --repair-duplicates: the audit itself changes nothing")
-    said = _ask(settings, scope) if options.ask_hosts else None
-    result = _audited(scope, said.marks if said else {})
-    told: list[HostComparison] = []
-    if said is not None:
+    reports = _ask(settings, scope) if options.ask_hosts else None
+    result = _audited(scope, reports.marks if reports else {})
+    producers: list[HostComparison] = []
+    if reports is not None:
         with JournalSnapshots(scope.journals) as journals:
-            told, findings = compare(said, journals)
+            producers, findings = compare(reports, journals)
         result = replace(result, findings=[*result.findings, *findings])
     if options.as_json:
-        sys.stdout.write(result_json(result, told) + "\n")
+        sys.stdout.write(result_json(result, producers) + "\n")
     else:
-        print_result(result, told)
+        print_result(result, producers)
     return EXIT_OK if result.complete else EXIT_INCOMPLETE
 
 
 def _repair(scope: Scope, options: AuditOptions) -> int:
-    """Show the later copies, or remove them; the exit code, which is 2 if something is left to remove."""
+    """Show the later copies, or remove them, and return the exit code, which is 2 if something is left to remove."""
     yes = options.yes
     repair = Repair(scope, reason=options.reason)
     try:
@@ -95,7 +95,7 @@ def _check_owner(archive: Path) -> None:
 
 
 def _scope(chosen: CollectorSettings, options: AuditOptions) -> Scope:
-    """What is audited. Raises ConfigError: there is no archive; Unavailable: it has nothing of that day or host."""
+    """What is audited. Raises ConfigError: there is no archive. Unavailable: it has nothing of that day or host."""
     (since, until), host = chosen_days(options.date, options.since, options.until), options.host
     archive = chosen.directory
     identity = existing_identity(archive, hint=_NAME_IT)
@@ -120,8 +120,8 @@ def _ask(settings: Settings, scope: Scope) -> ProducerReports:
 
 def _audited(scope: Scope, marks: Marks) -> AuditResult:
     try:
-        with JournalSnapshots(scope.journals) as journals, _progress() as told:
-            return Audit(scope, journals, told, marks).run()
+        with JournalSnapshots(scope.journals) as journals, _progress() as progress:
+            return Audit(scope, journals, progress, marks).run()
     except OSError as error:
         what = error.filename or scope.archive
         raise ConfigError(
@@ -130,11 +130,11 @@ def _audited(scope: Scope, marks: Marks) -> AuditResult:
 
 
 @contextlib.contextmanager
-def _progress() -> Iterator[Told]:
+def _progress() -> Iterator[AuditProgress]:
     """A progress bar on stderr, if that is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield Told()
+        yield AuditProgress()
         return
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
@@ -143,7 +143,7 @@ def _progress() -> Iterator[Told]:
         def expect(octets: int) -> None:
             bar.update(task, total=(bar.tasks[0].total or 0) + octets)
 
-        yield Told(expect=expect, advance=lambda octets: bar.advance(task, octets))
+        yield AuditProgress(expect=expect, advance=lambda octets: bar.advance(task, octets))
 
 
 VERSION = 1
@@ -182,8 +182,8 @@ def print_result(result: AuditResult, hosts: Sequence[HostComparison]) -> None:
     if len(rows) < len(result.rows):
         console.print(Text(f"... and {len(result.rows) - len(rows)} more rows; --json lists them all"))
     if hosts:
-        told = [texts((host.name, host.text)) for host in hosts]
-        print_lines(console, fitted(console, ("host", "producer"), told, wrapped="producer"))
+        cells = [texts((host.name, host.text)) for host in hosts]
+        print_lines(console, fitted(console, ("host", "producer"), cells, wrapped="producer"))
     console.print(Text(summary(result, hosts), style="green" if result.complete else "red"), soft_wrap=True)
 
 
@@ -196,7 +196,7 @@ def summary(result: AuditResult, hosts: Sequence[HostComparison] = ()) -> str:
         _verdict(result, hosts),
         f"{counted(len({row.host for row in result.rows}), 'host')}, {counted(result.files, 'file')}",
         f"{counted(archived['lines'], 'line')} and {format_bytes(archived['bytes'])} match their manifests",
-        _proofs(compared(result), asked=bool(hosts)),
+        _proofs(compared(result), has_producers=bool(hosts)),
         f"{format_bytes(total['damaged']['bytes'])} damaged, {format_bytes(total['missing']['bytes'])} missing",
         f"read {format_bytes(result.octets)} in {seconds:.1f} s",
     ]
@@ -204,7 +204,7 @@ def summary(result: AuditResult, hosts: Sequence[HostComparison] = ()) -> str:
 
 
 def compared(result: AuditResult) -> dict[str, int]:
-    """Bytes of text by what they were compared with; `differing`: in a source with another sum than was recorded."""
+    """Bytes of text by what they were compared with. `differing`: in a source with another sum than was recorded."""
     rows = result.rows
     return {
         "manifest": sum(row.archived.bytes for row in rows),
@@ -214,10 +214,10 @@ def compared(result: AuditResult) -> dict[str, int]:
     }
 
 
-def _proofs(octets: Mapping[str, int], *, asked: bool) -> str:
+def _proofs(octets: Mapping[str, int], *, has_producers: bool) -> str:
     """How much of it was compared with more than its manifest."""
     journal = f"{format_bytes(octets['journal'])} proven by journals"
-    producers = f" and {format_bytes(octets['producers'])} by producers" if asked else ""
+    producers = f" and {format_bytes(octets['producers'])} by producers" if has_producers else ""
     differing = f", {format_bytes(octets['differing'])} DIFFERENT" if octets["differing"] else ""
     return journal + producers + differing
 
@@ -314,7 +314,7 @@ def _total(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
 
 
 def _chosen(rows: Sequence[Row]) -> list[Row]:
-    """All of them if they are few; else those that are not complete before the others."""
+    """All of them if they are few, else those that are not complete before the others."""
     if len(rows) <= MOST_ROWS:
         return list(rows)
     return sorted(

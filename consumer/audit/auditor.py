@@ -81,7 +81,7 @@ class Audit:
         self._is_settled = True
 
     def run(self) -> AuditResult:
-        """Check everything. Raises OSError: a directory cannot be read; Fatal: a journal cannot be copied."""
+        """Check everything. Raises OSError: a directory cannot be read. Fatal: a journal cannot be copied."""
         began, archive = time.monotonic(), self._scope.archive
         days = self._days()
         for date in sorted(filter(self._scope.has_day, days - removed_days(archive))):
@@ -145,7 +145,7 @@ class Audit:
             looked = take_inventory(self._scope, date, [], self._journals.epochs)
         checked = self._checked(looked.entries.values())
         for _ in range(MAX_ROUNDS):
-            suspects = {each.entry.place for each in checked.values() if each.behind or not each.sound}
+            suspects = {each.entry.place for each in checked.values() if each.uncommitted or not each.sound}
             if not (suspects or looked.findings):
                 break
             again = self._settled_inventory(date)
@@ -191,10 +191,10 @@ class Audit:
 
     def _without_writing(self, checked: Checked) -> Checked:
         """Whether a collector holds the partition: then uncommitted bytes are normal. Called once per check."""
-        if not checked.behind or not is_written(self._scope.archive, checked.entry.key.partition):
+        if not checked.uncommitted or not is_written(self._scope.archive, checked.entry.key.partition):
             return checked
-        self._in_flight[checked.entry.path] = checked.behind
-        return replace(checked, behind=0)
+        self._in_flight[checked.entry.path] = checked.uncommitted
+        return replace(checked, uncommitted=0)
 
     def _count(self, looked: DayInventory, checked: dict[str, Checked]) -> None:
         self._result.findings += looked.findings

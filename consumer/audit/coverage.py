@@ -47,13 +47,13 @@ class _Source:
 
 
 class Coverage:
-    """Grows file by file, day by day; holds a run for each source as long as nothing is missing."""
+    """Grows file by file, day by day, and holds a run for each source as long as nothing is missing."""
 
     def __init__(self) -> None:
         self._sources: dict[SourceKey, _Source] = {}
 
     def add(self, key: SourceKey, file: str, span: Span, date: str) -> int:
-        """A file of `date` holds `span`; returns how many bytes of it were there already."""
+        """Add `span`, which a file of `date` holds, and return how many bytes of it were there already."""
         known = self._sources.setdefault(key, _Source(file))
         doubled = cover(known.held, *span)
         if begins(known.held, span.start):
@@ -68,7 +68,7 @@ class Coverage:
         return key in self._sources
 
     def end(self, key: SourceKey) -> int:
-        """The end of the last byte in a file; 0: none. A gap may be after the watermark, bytes may not."""
+        """The end of the last byte in a file, or 0. A gap may be after the watermark, bytes may not."""
         known = self._sources.get(key)
         return known.held[-1] if known and known.held else 0
 
@@ -127,7 +127,7 @@ class SourceCoverage:
         self._coverage = Coverage()
 
     def add(self, entry: ExpectedFile) -> Iterator[Finding]:
-        """Add the spans and gaps of `entry`; returns findings about bytes that another file has already."""
+        """Add the spans and gaps of `entry`, and return findings about bytes that another file has already."""
         key = entry.key
         for span in entry.spans:
             own = Span(span.start, span.end)

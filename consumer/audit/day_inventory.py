@@ -129,7 +129,7 @@ class AccountedFiles:
     epochs: Mapping[int, int]  #: of the journal of each partition
 
     def unlisted(self, path: str, partition: int) -> Finding | None:
-        """Why a file does not count; None: it does, or is none that could."""
+        """Why a file does not count. None means that it does, or that it is none that could."""
         directory, _, name = path.rpartition("/")
         if path in self.paths:
             return None
@@ -173,7 +173,7 @@ def _files(directory: Path) -> list["os.DirEntry[str]"]:
 
 
 def _size(file: "os.DirEntry[str]") -> int:
-    """Bytes in the file; 0: none, or it is gone meanwhile."""
+    """Bytes in the file, 0 also where it is gone meanwhile."""
     try:
         return file.stat(follow_symlinks=False).st_size
     except FileNotFoundError:
@@ -181,7 +181,7 @@ def _size(file: "os.DirEntry[str]") -> int:
 
 
 def chosen_days(date: str, since: str, until: str) -> tuple[str, str]:
-    """First and last day of the options --date, --since and --until; empty: no bound.
+    """First and last day of the options --date, --since and --until. Empty means that there is no bound.
 
     Raises:
         UsageError: one of them is no day, they contradict each other, or the first day is after the last one.
@@ -233,7 +233,7 @@ class DayInventory:
 
 
 def take_inventory(scope: Scope, date: str, rows: Sequence[ExpectedFile], epochs: Mapping[int, int]) -> DayInventory:
-    """The inventory of `date`. `rows`: the files in journals; `epochs`: of each partition. Raises OSError."""
+    """The inventory of `date`. `rows`: the files in journals. `epochs`: of each partition. Raises OSError."""
     listed = listed_on(scope.archive, date)
     waiting = {row.path: row for row in rows if row.becomes not in listed.entries}
     entries = {path: entry for path, entry in (listed.entries | waiting).items() if scope.has_host(entry.key.host)}
@@ -275,7 +275,7 @@ def _left(scope: Scope, entries: Mapping[str, ExpectedFile]) -> Iterator[Finding
 
 
 def _torn(listed: Listed, rows: Sequence[ExpectedFile]) -> list[Finding]:
-    """A kill tears a line only while its segment still waits in the journal; any other tear is damage."""
+    """A kill tears a line only while its segment still waits in the journal. Any other tear is damage."""
     if not any(row.becomes and row.becomes not in listed.entries for row in rows):
         return listed.torn
     text = "its last line was cut off by a kill; the next start of the collector writes it again"

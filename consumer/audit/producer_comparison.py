@@ -67,9 +67,13 @@ class HostComparison:
 
 
 async def ask(
-    settings: NatsSettings, archive: str, scope: Scope, hosts: Iterable[str], places: Sequence[JournalLocation],
+    settings: NatsSettings,
+    archive: str,
+    scope: Scope,
+    hosts: Iterable[str],
+    places: Sequence[JournalLocation],
     prefix: str,
-) -> ProducerReports:  # fmt: skip
+) -> ProducerReports:
     """Query every one of `hosts`, and every host that the server knows, then the streams.
 
     `archive`: the identity of the audited archive, which may have lost all that it had of a host; `prefix`: first token
@@ -92,24 +96,24 @@ async def ask(
         return ProducerReports(dict(zip(names, marks, strict=True)), last, unknown)
 
 
-def compare(said: ProducerReports, journals: JournalSnapshots) -> tuple[list[HostComparison], list[Finding]]:
+def compare(reports: ProducerReports, journals: JournalSnapshots) -> tuple[list[HostComparison], list[Finding]]:
     """The findings from the replies of hosts and the journals, which are read after the replies."""
-    held, homes = _held(said, journals)
-    unread = {where for where, place in journals.places.items() if place.resume <= said.last.get(where, 0)}
+    held, homes = _held(reports, journals)
+    unread = {where for where, place in journals.places.items() if place.resume <= reports.last.get(where, 0)}
     hosts, findings = [], list[Finding]()
     own = {where.partition for where in journals.places}
-    for name, marks in said.marks.items():
-        is_foreign = name in said.unknown and said.unknown[name] not in own  # another archive has its partition
+    for name, marks in reports.marks.items():
+        is_foreign = name in reports.unknown and reports.unknown[name] not in own  # another archive has its partition
         if marks is None:
             hosts.append(HostComparison(name=name, answers=False))
-            if name in said.unknown and not is_foreign:
+            if name in reports.unknown and not is_foreign:
                 findings.append(Finding(kind=Kind.PRODUCER, weight=Weight.NOTE, host=name, text=_SILENT))
             continue
         pending = homes[name] in unread if name in homes else bool(unread)
-        behind = [_shortfall(mark, held.get(SourceKey(name, mark.source), 0)) for mark in marks if journals.places]
+        shortfalls = [_shortfall(mark, held.get(SourceKey(name, mark.source), 0)) for mark in marks if journals.places]
         if is_foreign:
-            behind = [each._replace(missing=0) for each in behind]
-        missing = sum(each.missing for each in behind)
+            shortfalls = [each._replace(missing=0) for each in shortfalls]
+        missing = sum(each.missing for each in shortfalls)
         hosts.append(
             HostComparison(
                 name=name,
@@ -118,10 +122,10 @@ def compare(said: ProducerReports, journals: JournalSnapshots) -> tuple[list[Hos
                 unshipped=sum(max(0, mark.size - mark.offset) for mark in marks if not mark.excluded),
                 waiting=missing if pending else 0,
                 missing=0 if pending else missing,
-                forgotten=sum(each.forgotten for each in behind),
+                forgotten=sum(each.forgotten for each in shortfalls),
             )
         )
-        findings += _findings(name, behind, Weight.NOTE if pending else Weight.DAMAGE)
+        findings += _findings(name, shortfalls, Weight.NOTE if pending else Weight.DAMAGE)
     return hosts, findings
 
 
@@ -138,21 +142,23 @@ def _shortfall(mark: SourceMark, watermark: int) -> _Shortfall:
     return _Shortfall(mark, max(0, mark.offset - there), max(0, mark.archived - there))
 
 
-def _held(said: ProducerReports, journals: JournalSnapshots) -> tuple[dict[SourceKey, int], dict[str, JournalLocation]]:
+def _held(
+    reports: ProducerReports, journals: JournalSnapshots
+) -> tuple[dict[SourceKey, int], dict[str, JournalLocation]]:
     """How far each source of the queried hosts is archived, and which journal has each host."""
     held: dict[SourceKey, int] = {}
     homes: dict[str, JournalLocation] = {}
     for where, key, watermark in journals.watermarks():
-        if key.host in said.marks:
+        if key.host in reports.marks:
             held[key], homes[key.host] = max(watermark, held.get(key, 0)), where
     for key, forks in journals.forks():  # of two producers with one source, the archive has a fork for one
-        if key.host in said.marks:
+        if key.host in reports.marks:
             held[key] = max([held.get(key, 0), *(held.get(SourceKey(key.host, fork), 0) for fork in forks)])
     return held, homes
 
 
-def _findings(host: str, behind: Sequence[_Shortfall], weight: Weight) -> Iterator[Finding]:
-    for mark, missing, forgotten in behind:
+def _findings(host: str, shortfalls: Sequence[_Shortfall], weight: Weight) -> Iterator[Finding]:
+    for mark, missing, forgotten in shortfalls:
         if forgotten:
             text = f"{forgotten:,} bytes of source {mark.source} were reported as archived, and the journal lacks them"
             yield _about(host, mark, text, forgotten, _OLDER_HINT, Weight.DAMAGE)

@@ -178,7 +178,7 @@ class Rewriter:
         self._record = RedactedSources(archive)
 
     def find(self, segment: Segment) -> tuple[bytes, list[Range]] | None:
-        """The text of `segment` and what to black out in it; None: there is nothing.
+        """The text of `segment` and what to black out in it. None means that there is nothing.
 
         The text is in memory: at most what the collector's `segment` setting lets one grow to.
 
@@ -200,7 +200,7 @@ class Rewriter:
         return None if is_black else (text, black)
 
     def rewrite(self, path: str) -> RedactedSegment | None:
-        """Black out the choice in the current segment `path`; None: there is nothing, or it is removed.
+        """Black out the choice in the current segment `path`. None means that there is nothing, or it is removed.
 
         Raises:
             Unavailable: a collector merges segments of the partition for long. Fatal: see `find`.
@@ -277,13 +277,13 @@ class RedactionScope:
             f"{directory.relative_to(self.archive)}/{entry.name}"
             for date in self.dates()
             for directory in sorted(self.archive.glob(f"date={date}/partition=*"))
-            for entry in _entries(directory / f"host={layout.escape(self.host)}")
+            for entry in sorted((directory / f"host={layout.escape(self.host)}").glob("*"))
             if wanted.fullmatch(entry.name) and entry.stat().st_size
         ]
 
 
 def run(options: RedactOptions) -> int:
-    """The exit code. Raises UsageError: of the options; ConfigError, Unavailable: no such archive, host or day."""
+    """The exit code. Raises UsageError: of the options. ConfigError, Unavailable: no such archive, host or day."""
     choice = _choice(options)
     if not options.host:
         raise UsageError("whose lines?", hint="give --host")
@@ -296,19 +296,19 @@ def run(options: RedactOptions) -> int:
     where = RedactionScope(archive=archive, host=options.host, file=options.file, since=first, until=last)
     where.check()
     rewriter = Rewriter(archive, choice, reason=options.reason)
-    told = _told(where, rewriter)
+    segments = _found(where, rewriter)
     scope = CopyScope(host=options.host, file=options.file, since=first, until=last, finds=choice.is_in)
-    days = {date_of(each.segment.path) for each in told}
+    days = {date_of(each.segment.path) for each in segments}
     days |= {date_of(each.path) for each in where.sealed() if each.redactions}
     copies = _awaited(find_copies(settings, scope, days))
     if options.streams and copies.unchecked:
         raise Unavailable(f"the streams cannot be read: {copies.unchecked}", hint="nothing was changed")
     removes = options.streams and any(each.removable for each in copies.streams)
-    if (told or removes) and not options.dry_run:
-        _ask([] if options.as_json else told, copies if removes else Copies(), yes=options.yes)
+    if (segments or removes) and not options.dry_run:
+        _ask([] if options.as_json else segments, copies if removes else Copies(), yes=options.yes)
     with readable_by(collector.readable_by):
-        if told and not options.dry_run:
-            told = _do(where, rewriter, told)
+        if segments and not options.dry_run:
+            segments = _do(where, rewriter, segments)
         elif not options.dry_run:
             _finish(where)
         if not options.dry_run:
@@ -316,7 +316,7 @@ def run(options: RedactOptions) -> int:
         if removes and not options.dry_run:
             copies = _awaited(remove_copies(settings, copies))
     waiting = where.waiting()
-    _tell(told, waiting, copies, as_json=options.as_json, done=not options.dry_run)
+    _tell(segments, waiting, copies, as_json=options.as_json, done=not options.dry_run)
     if copies.failure is not None:
         raise copies.failure
     return EXIT_LEFT if waiting else EXIT_OK
@@ -348,7 +348,7 @@ def _choice(options: RedactOptions) -> Choice:
     return OfSource(source, int(found[1]), int(found[2]))
 
 
-def _told(where: RedactionScope, rewriter: Rewriter) -> list[RedactedSegment]:
+def _found(where: RedactionScope, rewriter: Rewriter) -> list[RedactedSegment]:
     """What would be blacked out, in the order of the segments. Raises Fatal: one cannot be read."""
     return [
         RedactedSegment(segment=segment, bytes=_length(matches[1]), places=len(matches[1]))
@@ -357,10 +357,10 @@ def _told(where: RedactionScope, rewriter: Rewriter) -> list[RedactedSegment]:
     ]
 
 
-def _do(where: RedactionScope, rewriter: Rewriter, told: Sequence[RedactedSegment]) -> list[RedactedSegment]:
+def _do(where: RedactionScope, rewriter: Rewriter, segments: Sequence[RedactedSegment]) -> list[RedactedSegment]:
     """Black out the choice, while retention removes nothing. Work that a kill interrupted is finished."""
     with without_retention(where.archive):
-        done = [rewriter.rewrite(each.segment.path) for each in told]
+        done = [rewriter.rewrite(each.segment.path) for each in segments]
         _finish(where)
     return [each for each in done if each is not None]
 
@@ -372,11 +372,11 @@ def _finish(where: RedactionScope) -> None:
         erase_sums(where.archive, date, where.host)
 
 
-def _ask(told: Sequence[RedactedSegment], copies: Copies, *, yes: bool) -> None:
+def _ask(segments: Sequence[RedactedSegment], copies: Copies, *, yes: bool) -> None:
     """Prompt. Raises UsageError: there is no terminal, or the answer is no."""
     if yes:
         return
-    for each in told:
+    for each in segments:
         sys.stdout.write(f"would black out {_described(each)}\n")
     for copy in copies.streams:
         sys.stdout.write(f"would remove {counted(len(copy.removable), 'message')} of {copy.stream}\n")
@@ -389,19 +389,19 @@ def _ask(told: Sequence[RedactedSegment], copies: Copies, *, yes: bool) -> None:
 
 
 def _tell(
-    told: Sequence[RedactedSegment], waiting: Sequence[str], copies: Copies, *, as_json: bool, done: bool
+    segments: Sequence[RedactedSegment], waiting: Sequence[str], copies: Copies, *, as_json: bool, done: bool
 ) -> None:
     if as_json:
         rows = [
             {"path": each.segment.path, "bytes": each.bytes, "places": each.places, "new_path": each.path or None}
-            for each in told
+            for each in segments
         ]
-        told_all = {"segments": rows, "open_files": list(waiting), "copies": _copies_json(copies)}
-        sys.stdout.write(json.dumps({"v": 1, "done": done, **told_all}) + "\n")
+        fields = {"segments": rows, "open_files": list(waiting), "copies": _copies_json(copies)}
+        sys.stdout.write(json.dumps({"v": 1, "done": done, **fields}) + "\n")
         return
-    for each in told:
+    for each in segments:
         sys.stdout.write(f"{'blacked out' if done else 'would black out'} {_described(each)}\n")
-    if not told:
+    if not segments:
         sys.stdout.write("nothing to black out\n")
     _tell_copies(copies)
     for path in waiting:
@@ -412,10 +412,15 @@ def _tell(
 
 def _copies_json(copies: Copies) -> dict[str, Any]:
     streams = [
-        {"stream": each.stream, "sequences": each.sequences, "removed": each.removed, "left": each.left,
-         "why_kept": each.why_kept}
+        {
+            "stream": each.stream,
+            "sequences": each.sequences,
+            "removed": each.removed,
+            "left": each.left,
+            "why_kept": each.why_kept,
+        }
         for each in copies.streams
-    ]  # fmt: skip
+    ]
     return {"streams": streams, "reports": copies.reports, "unchecked": copies.unchecked, "not_checked": NOT_CHECKED}
 
 
@@ -436,7 +441,3 @@ def _tell_copies(copies: Copies) -> None:
 def _described(each: RedactedSegment) -> str:
     places = f"{each.places} places" if each.places != 1 else "1 place"
     return f"{each.bytes} bytes in {places} of {each.segment.path}"
-
-
-def _entries(directory: Path) -> list[Path]:
-    return sorted(directory.iterdir()) if directory.is_dir() else []

@@ -65,12 +65,12 @@ class StreamCopies:
         is_letters = self.stream == DEAD_LETTERS
         noun = "dead letter" if is_letters else "message"
         where = "dead letters" if is_letters else f"stream {self.stream}"
-        told = f"{where}: {counted(len(self.sequences), noun)} ({_numbers(self.sequences)})"
+        text = f"{where}: {counted(len(self.sequences), noun)} ({_numbers(self.sequences)})"
         if self.removed:
-            told += f", {len(self.removed)} removed"
+            text += f", {len(self.removed)} removed"
         if self.kept:
-            told += f", {counted(len(self.kept), 'stays', 'stay')} ({_numbers(self.kept)}): {self.why_kept}"
-        return told
+            text += f", {counted(len(self.kept), 'stays', 'stay')} ({_numbers(self.kept)}): {self.why_kept}"
+        return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ class CopyScope:
 
 
 async def find_copies(settings: Settings, scope: CopyScope, days: Collection[str]) -> Copies:
-    """The copies in streams, dead letters and the reports of `days`; nothing is changed."""
+    """The copies in streams, dead letters and the reports of `days`. Nothing is changed."""
     reports = tuple(await asyncio.to_thread(lambda: list(_reports(days))))
     try:
         async with _connected(settings) as connection:
@@ -112,7 +112,7 @@ async def find_copies(settings: Settings, scope: CopyScope, days: Collection[str
 
 
 async def remove_copies(settings: Settings, copies: Copies) -> Copies:
-    """Remove the messages that may be removed, and overwrite them on the server's disk; `failure`: what ended it."""
+    """Remove the messages that may be removed, and overwrite them on the server's disk. `failure`: what ended it."""
     removed: dict[str, list[int]] = {each.stream: [] for each in copies.streams}
     failure = None
     try:
@@ -165,7 +165,7 @@ async def _in_streams(connection: Connection, settings: Settings, scope: CopySco
 async def _archived_below(
     connection: Connection, admin: Admin, prefix: str, partition: int, stream: str, identity: str
 ) -> int:
-    """Messages with a lower sequence are in this archive; 0: that is not known of any."""
+    """Messages with a lower sequence are in this archive. 0 means that none is known."""
     consumer = await admin.consumer(stream, COLLECTOR)
     key = lease_key(prefix, partition)
     try:

@@ -10,7 +10,7 @@ from consumer.model import SourceKey
 
 
 def forget_in_journals(archive: Path, journals: Path, redacted: Iterable[SourceKey]) -> None:
-    """Keep no sum of `redacted` in the journals that no collector holds; a running one reads the record of them.
+    """Keep no sum of `redacted` in the journals that no collector holds. A running one reads the record of them.
 
     Raises Fatal: a journal cannot be read. OSError, sqlite3.Error: or not written.
     """

@@ -83,7 +83,7 @@ class RepairResult:
 
 
 class _SegmentText(NamedTuple):
-    """The text of a segment, and where each of its spans begins; None: that is not known."""
+    """The text of a segment, and where each of its spans begins. None means that it is not known."""
 
     text: bytes
     places: list[int] | None
@@ -109,7 +109,7 @@ class Repair:
         self._segments: dict[str, Segment] = {}  # that hold a source of which bytes are doubled
 
     def find(self, waiting: Iterable[ExpectedFile]) -> RepairResult:
-        """What would be removed; `waiting`: the open files that the journals know. Changes nothing."""
+        """What would be removed. `waiting`: the open files that the journals know. Changes nothing."""
         index = Index()
         sources = {
             (each.segment.host, span.source)
@@ -120,12 +120,12 @@ class Repair:
         self._assign(sources)
         result = RepairResult(open_files=list(self._open_files(waiting, index)))
         for path in sorted(self._doubled):
-            if self._is_wanted(self._segments[path]):
+            if self._scope.has_host(self._segments[path].host) and self._scope.has_day(date_of(path)):
                 result.found.append(self._judged(self._segments[path]))
         return result
 
     def run(self, waiting: Sequence[ExpectedFile]) -> RepairResult:
-        """Remove what `find` finds; what a kill left before is finished.
+        """Remove what `find` finds, and finish what a kill left before.
 
         Raises:
             Fatal: another repair, or retention, is at it. Unavailable: a collector merges for long. OSError.
@@ -142,9 +142,6 @@ class Repair:
 
     def _dates(self) -> list[str]:
         return sorted(manifests.days(self._archive) - removed_days(self._archive))
-
-    def _is_wanted(self, segment: Segment) -> bool:
-        return self._scope.has_host(segment.host) and self._scope.has_day(date_of(segment.path))
 
     def _assign(self, sources: set[tuple[str, str]]) -> None:
         """Find for each byte of `sources` the segment that holds it first, and those that hold it again."""
@@ -304,7 +301,7 @@ def _place_of(gap: Gap) -> tuple[str, int, int]:
 
 
 def _places(segment: Segment, text: bytes) -> list[int] | None:
-    """Where in the text each span begins; None: that is not known.
+    """Where in the text each span begins. None means that it is not known.
 
     Spans are in the order in which they were written. Between two of them there may be a newline that the collector
     added. A guess that is wrong does no harm: both copies are compared byte by byte where it leads.

@@ -85,7 +85,7 @@ class _SourceText:
 
     @property
     def lines(self) -> int | None:
-        """Lines of it; None: they are not counted apart from those of other sources."""
+        """Lines of it. None means that they are not counted apart from those of other sources."""
         alone = all({span.source for span in piece.entry.spans} == {self.key.id} for piece in self.pieces)
         each = [piece.entry.lines for piece in self.pieces]
         return sum(filter(None, each)) if alone and None not in each else None
@@ -152,7 +152,7 @@ class SourceCopies:
             )
 
     def _common(self, one: _SourceText, other: _SourceText) -> int:
-        """Bytes that both begin with: all of the shorter one, or 0; to a rung, if no more may be read."""
+        """Bytes that both begin with: all of the shorter one, or 0, to a rung if no more may be read."""
         shorter, longer = sorted((one, other), key=lambda each: each.length)
         at = shorter.length
         if longer.length == at:

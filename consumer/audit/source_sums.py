@@ -89,14 +89,14 @@ class SourceSums:
         self._different: list[_Difference] = []
         self._compared: dict[tuple[str, str, str], dict[Witness, int]] = {}
         self._read_journals(journals)
-        for host, told in marks.items():
-            for mark in told or ():
+        for host, host_marks in marks.items():
+            for mark in host_marks or ():
                 self._take_mark(SourceKey(host, mark.source), mark)
         for source in self._sources.values():
             source.sums.sort(key=attrgetter("offset"))
 
     def cuts(self, entry: ExpectedFile) -> Mapping[str, Cuts]:
-        """Where the parts of a file end, by source; none: nothing of it can be compared."""
+        """Where the parts of a file end, by source. It is empty where nothing of it can be compared."""
         if not self._sources or not is_as_sent(entry):
             return {}
         keys = {span.source: SourceKey(entry.key.host, span.source) for span in entry.spans}

@@ -75,7 +75,7 @@ class PartSums:
                 self._end_part(self._at, bytes(taken[-1:]))
 
     def parts(self) -> tuple[TextPart, ...]:
-        """All of them; none: the text is not that of the spans, so nothing is known of its parts."""
+        """All of them. It is empty where the text is not that of the spans, so that nothing is known of its parts."""
         is_whole = self._is_exact and self._at is None and not self._joins
         return tuple(self._parts) if is_whole else ()
 

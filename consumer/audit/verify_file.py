@@ -35,7 +35,7 @@ class Checked:
     raw: int = 0  #: bytes of text that were found
     lines: int = 0
     octets: int = 0  #: bytes that were read
-    behind: int = 0  #: bytes after the committed length of an open file
+    uncommitted: int = 0  #: bytes after the committed length of an open file
     wrong: tuple[str, ...] = ()  #: the differences from the record; empty: none
     parts: tuple[TextPart, ...] = ()  #: of its sources; none: they are unknown, or nothing is compared with them
     missing: bool = False
@@ -50,10 +50,10 @@ class Checked:
 def check_all(
     archive: Path,
     entries: Iterable[ExpectedFile],
-    told: Callable[[int], None],
+    advance: Callable[[int], None],
     cuts_of: Callable[[ExpectedFile], Mapping[str, Cuts]],
 ) -> Iterator[Checked]:
-    """Check each of `entries`, in order; `told` is called with the bytes of each as it is done. Reading only.
+    """Check each of `entries`, in order. `advance` is called with the bytes of each as it is done. Reading only.
 
     `cuts_of`: where the parts of a file end whose sums are wanted, by source; called in this thread.
     """
@@ -63,7 +63,7 @@ def check_all(
     def work(entry: ExpectedFile, cuts: Mapping[str, Cuts]) -> Checked:
         checked = check(archive, entry, cuts)
         with calls:
-            told(entry.stored)
+            advance(entry.stored)
         return checked
 
     waiting: deque[Future[Checked]] = deque()
@@ -90,7 +90,7 @@ class _Measured(NamedTuple):
 
 
 def check(archive: Path, entry: ExpectedFile, cuts: Mapping[str, Cuts] = {}) -> Checked:
-    """Read the file of `entry` once and compare; with `cuts`, sum its parts, too."""
+    """Read the file of `entry` once and compare. With `cuts`, sum its parts, too."""
     for place in _places(entry):
         try:
             found = _measure(archive / place.path, place, cuts)
@@ -105,7 +105,7 @@ def check(archive: Path, entry: ExpectedFile, cuts: Mapping[str, Cuts] = {}) -> 
             raw=found.text.octets,
             lines=found.text.lines,
             octets=found.stored.octets,
-            behind=max(0, found.size - place.stored) if place.is_waiting else 0,
+            uncommitted=max(0, found.size - place.stored) if place.is_waiting else 0,
             wrong=tuple(_differences(place, found)),
             parts=found.parts,
         )
@@ -113,7 +113,7 @@ def check(archive: Path, entry: ExpectedFile, cuts: Mapping[str, Cuts] = {}) -> 
 
 
 def head_of(archive: Path, entry: ExpectedFile, source: str, limit: int) -> bytes:
-    """The first `limit` bytes of a source in the file of `entry`; what can be read of them. Raises OSError."""
+    """The first `limit` bytes of a source in the file of `entry`, as far as they can be read. Raises OSError."""
     found = SourceHead(split_at(entry.spans, {}), entry.joins, source, limit)
     for place in _places(entry):
         with contextlib.suppress(FileNotFoundError, *BROKEN), (archive / place.path).open("rb", buffering=0) as file:
@@ -127,7 +127,7 @@ def head_of(archive: Path, entry: ExpectedFile, source: str, limit: int) -> byte
 
 
 def _places(entry: ExpectedFile) -> Iterator[ExpectedFile]:
-    """Where the file may be; the first one that exists counts.
+    """Where the file may be. The first one that exists counts.
 
     It is at the path of the segment if it was sealed since the journal was read, and at its path as an open file if a
     kill came between journal and rename. After sealing, that path is the next open file's.
@@ -230,11 +230,10 @@ def findings_of(checked: Checked) -> Iterator[Finding]:
         where = f"bytes {removal.start}-{removal.end} of source {removal.source}"
         text = f"the second copy of {where} was removed at {removal.at} by {removal.by}: {removal.reason}; it is in "
         yield _about(entry, Kind.REMOVED_COPY, text + ", ".join(removal.kept), removal.bytes, "", Weight.NOTE)
-    if checked.behind:  # and no collector runs that could commit them
-        text = (
-            f"{checked.behind:,} bytes after the committed length: another program appended them, or a kill left them"
-        )
-        yield _about(entry, Kind.UNCOMMITTED_BYTES, text, checked.behind, _CUT_HINT)
+    if checked.uncommitted:  # and no collector runs that could commit them
+        octets = f"{checked.uncommitted:,} bytes"
+        text = f"{octets} after the committed length: another program appended them, or a kill left them"
+        yield _about(entry, Kind.UNCOMMITTED_BYTES, text, checked.uncommitted, _CUT_HINT)
 
 
 def _damage_of(checked: Checked, entry: ExpectedFile) -> Iterator[Finding]:
@@ -277,7 +276,7 @@ def _gaps_of(entry: ExpectedFile) -> Iterator[Finding]:
 
 
 def account_of(entry: ExpectedFile) -> Finding | None:
-    """The finding about a file whose size differs from its recorded spans; None: they agree.
+    """The finding about a file whose size differs from its recorded spans. None means that they agree.
 
     Bytes of all spans = bytes of the text - joins + filtered + edited (docs/reference/archive-format.md). Plain lines
     have no spans.
@@ -298,7 +297,7 @@ def account_of(entry: ExpectedFile) -> Finding | None:
 def _about(
     entry: ExpectedFile, kind: Kind, text: str, octets: int, hint: str | None = None, weight: Weight = Weight.DAMAGE
 ) -> Finding:
-    """`hint`; None: to restore the file."""
+    """A finding about one file. Without a `hint`, it is to restore the file."""
     restore = _SEALED_HINT if entry.state is FileState.SEALED else _OPEN_HINT
     return Finding(
         kind=kind,

@@ -79,7 +79,7 @@ def drop(options: DropOptions) -> None:
 
 
 def _chosen(options: RequeueOptions) -> list[int]:
-    """The numbers; none where `--all` is given. Raises UsageError: both, or neither."""
+    """The numbers, none where `--all` is given. Raises UsageError: both, or neither."""
     if bool(options.numbers) == options.everything:
         raise UsageError("name the numbers of dead letters, or --all", hint="fshipper dlq ls shows the numbers")
     if options.numbers and (options.host or options.stream or options.reason):
@@ -109,9 +109,10 @@ async def _list(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> None:
     elif not found:
         sys.stderr.write("no dead letters" + (" like that" if wanted != LetterFilter() else "") + "\n")
     try:
-        async for told in _advisories(at, wanted, limit):
-            why = f"the server gave up delivering {told.stream} {told.sequence} to {told.consumer}: {told.why}"
-            _write([f"{when(told.time_ns)} {printable(why)}"])
+        async for advisory in _advisories(at, wanted, limit):
+            message = f"{advisory.stream} {advisory.sequence} to {advisory.consumer}"
+            why = f"the server gave up delivering {message}: {advisory.why}"
+            _write([f"{when(advisory.time_ns)} {printable(why)}"])
     except StreamMissing as error:
         sys.stderr.write(f"hint: {error}; fshipper partition apply creates it\n")
 
@@ -121,8 +122,8 @@ async def _list_json(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> N
         async for each in letters:
             _write([json.dumps(letter_json(each))])  # what is no UTF-8 stays escaped
     with contextlib.suppress(StreamMissing):
-        async for told in _advisories(at, wanted, limit):
-            _write([json.dumps({"kind": "advisory"} | asdict(told))])
+        async for advisory in _advisories(at, wanted, limit):
+            _write([json.dumps({"kind": "advisory"} | asdict(advisory))])
 
 
 async def _advisories(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> AsyncGenerator[Advisory]:

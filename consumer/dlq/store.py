@@ -57,17 +57,17 @@ class Advisory:
 
 
 def read_advisory(message: Delivery) -> Advisory | None:
-    """The advisory in a message; None where it is none, or cannot be read."""
+    """The advisory in a message. None means that it is none, or cannot be read."""
     try:
-        said = json.loads(message.payload)
-        reason = f": {said['reason']}" if said.get("reason") else ""
+        fields = json.loads(message.payload)
+        reason = f": {fields['reason']}" if fields.get("reason") else ""
         return Advisory(
             time_ns=message.time_ns,
-            stream=str(said["stream"]),
-            sequence=int(said["stream_seq"]),
-            consumer=str(said["consumer"]),
-            deliveries=int(said.get("deliveries", 0)),
-            why=KINDS[said["type"]] + reason,
+            stream=str(fields["stream"]),
+            sequence=int(fields["stream_seq"]),
+            consumer=str(fields["consumer"]),
+            deliveries=int(fields.get("deliveries", 0)),
+            why=KINDS[fields["type"]] + reason,
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -97,7 +97,7 @@ class Letter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterFilter:
-    """Which letters are selected; an empty text selects all."""
+    """Which letters are selected. An empty text selects all."""
 
     host: str = ""
     stream: str = ""
@@ -130,7 +130,7 @@ def read_letter(message: Delivery | Stored) -> Letter:
 
 
 def printable(text: str) -> str:
-    """`text` with everything escaped that a terminal might take for a command, or not show; a backslash, too."""
+    """`text` with everything escaped that a terminal might take for a command, or not show, a backslash too."""
     return units.printable(text.replace("\\", "\\\\"))
 
 
@@ -186,7 +186,7 @@ class RequeuedMessage(NamedTuple):
 def messages(
     letter: Letter, payload: bytes, *, created: str, prefix: str, output: str, read_at: str
 ) -> Iterator[RequeuedMessage]:
-    """The blocks of a letter in their order; none if it has no bytes.
+    """The blocks of a letter in their order, none if it has no bytes.
 
     `created`: creation time of its stream, which distinguishes two streams of dead letters; `output`: the file of
     plain messages.
@@ -218,7 +218,7 @@ def messages(
 
 
 def _address(letter: Letter, prefix: str) -> str:
-    """The subject of a letter's host; `unknown` where the name of the host is invalid."""
+    """The subject of a letter's host, `unknown` where the name of the host is invalid."""
     partition = partition_of_stream(prefix, letter.stream)
     if partition is None:
         raise UsageError(
@@ -293,7 +293,7 @@ class DeadLetterStore:
         return StoredLetter(read_letter(kept), kept.payload)
 
     async def requeue(self, sequences: Iterable[int]) -> AsyncGenerator[tuple[Letter, int]]:
-        """Store the text of each letter for its collector, then remove the letter; a kill in between repeats nothing.
+        """Store the text of each letter for its collector, then remove the letter. A kill in between repeats nothing.
 
         Yields each letter and the bytes of text that its collector gets; 0: it has none, and stays.
 
@@ -319,8 +319,8 @@ class DeadLetterStore:
 
         async def read(first: int, last: int) -> AsyncGenerator[Advisory]:
             async for kept in self._advisories.read(first, last, pattern=">"):
-                if (told := read_advisory(kept)) and stream in {"", told.stream}:
-                    yield told
+                if (advisory := read_advisory(kept)) and stream in {"", advisory.stream}:
+                    yield advisory
 
         return _newest(self._advisories, read, limit)
 
@@ -365,7 +365,7 @@ async def open_dead_letters(settings: Settings) -> AsyncIterator[DeadLetterStore
 async def _newest(
     browser: MessageBrowser, read: Callable[[int, int], AsyncGenerator[_T]], limit: int
 ) -> AsyncGenerator[_T]:
-    """What `read` finds between two sequences of a stream, from its end to its beginning; at most `limit` (0: all)."""
+    """What `read` finds between two sequences of a stream, newest first and at most `limit` (0: all)."""
     state, left = await browser.state(), limit
     last = state.last_sequence
     while state.messages and last >= state.first_sequence:

@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 
 
 def run(options: StatusOptions) -> int:
-    """The exit code. Raises UsageError: an option is wrong; Unavailable: the server has no streams."""
+    """The exit code. Raises UsageError: an option is wrong. Unavailable: the server has no streams."""
     settings = settings_of(options)
     wanted = HostFilter(options.hosts or (), options.state or ())
     limits = Thresholds(
@@ -134,7 +134,7 @@ async def _closing(poller: FleetPoller, work: Coroutine[Any, Any, _T]) -> _T:
 
 
 async def _once(poller: FleetPoller) -> Fleet:
-    """One snapshot; a second one if the first may show only a temporary state."""
+    """One snapshot, or a second one if the first may show only a temporary state."""
 
     async def attempt() -> Fleet:
         fleet = await poller.poll()

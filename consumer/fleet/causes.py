@@ -64,7 +64,7 @@ class CollectorSign:
 
 
 def sign_of(claim: Claim, at_ns: int, now_ns: int, members: Iterable[Member]) -> CollectorSign:
-    """The sign of the owner of a partition; `at_ns`: when the server stored its claim; `members`: those that live."""
+    """The sign of the owner of a partition. `at_ns`: when the server stored its claim. `members`: those that live."""
     mine = [member for member in members if member.archive == claim.archive and member.disk_size]
     owner = next((member for member in mine if member.name == claim.owner), mine[0] if mine else None)
     return CollectorSign(
@@ -116,7 +116,7 @@ def _full(sign: CollectorSign) -> str:
 
 
 def unread(lag: int, sign: CollectorSign | None, *, are_known: bool) -> Cause:
-    """Why `lag` messages wait that nothing requests; `are_known`: the entries of the collectors could be read."""
+    """Why `lag` messages wait that nothing requests. `are_known`: the entries of the collectors could be read."""
     wait = counted(lag, "message waits", "messages wait")
     if sign is None and not are_known:
         why = f"{wait} and nothing requests them; whether a collector runs is not known: its entries cannot be read"

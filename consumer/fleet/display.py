@@ -20,7 +20,7 @@ VERSION = 1
 
 
 def fleet_json(fleet: Fleet) -> dict[str, Any]:
-    """All of it; sizes in bytes, durations in seconds, `at` in seconds since 1970, `time` the same in ISO 8601."""
+    """All of it: sizes in bytes, durations in seconds, `at` in seconds since 1970, `time` the same in ISO 8601."""
     return {
         "v": VERSION,
         "at": round(fleet.at, 3),
@@ -177,9 +177,9 @@ def _sum(fleet: Fleet) -> list[Text]:
 
 
 def _host_cells(host: HostStatus) -> list[Text]:
-    beat, style, told = host.beat, STYLES[host.state], ["-"] * 5
+    beat, style, cells = host.beat, STYLES[host.state], ["-"] * 5
     if beat is not None:
-        told = [
+        cells = [
             f"{beat.files}",
             format_bytes(beat.backlog) if beat.backlog else "-",
             format_duration(beat.backlog_age) if beat.backlog else "-",
@@ -192,7 +192,7 @@ def _host_cells(host: HostStatus) -> list[Text]:
     return [
         Text(printable(host.name)),
         Text(str(host.state), style=style),
-        *(Text(printable(cell)) for cell in (heard, last, partition, *told)),
+        *(Text(printable(cell)) for cell in (heard, last, partition, *cells)),
         Text(printable(host.why), style=style if host.state in {*TROUBLED, HostState.UNKNOWN} else ""),
     ]
 

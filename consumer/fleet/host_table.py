@@ -1,4 +1,4 @@
-"""The hosts by their last heartbeat: a bounded table that outlives every session with the server; the state of each."""
+"""The hosts by their last heartbeat: a bounded table that outlives every session with the server."""
 
 import enum
 from collections.abc import Collection, Iterable, Mapping
@@ -14,7 +14,7 @@ from shipper.units import counted, format_bytes, format_duration
 
 
 class HostState(enum.StrEnum):
-    """The state of a host; the worst first."""
+    """The state of a host, the worst first."""
 
     DEAD = "dead"  #: no heartbeat for too long
     STUCK = "stuck"  #: it is alive, bytes wait, and none of them move
@@ -63,7 +63,7 @@ def shared(verdict: HostHealth, why: str) -> HostHealth:
 
 
 def judge(beat: Heartbeat | None, age: float, limits: Thresholds = USUAL) -> HostHealth:
-    """The state of a host that sent `beat` `age` seconds ago; None: it never sent a readable heartbeat."""
+    """The state of a host that sent `beat` `age` seconds ago. None means that it never sent a readable heartbeat."""
     if beat is None:
         return HostHealth(HostState.UNKNOWN, "sends lines, and no heartbeats: whether lines wait there is not known")
     if beat.leaves and beat.ended:
@@ -149,18 +149,18 @@ class HostTable:
         self._heard = heard
 
     def hosts(self, now_ns: int, forked: Collection[str] = ()) -> list[HostStatus]:
-        """Every host, the worst state first, by name within; `forked`: two producers continue a source of these."""
-        told = [self._judged(name, heard, now_ns) for name, heard in self._heard.items()]
-        room = max(0, self._most - len(told))
+        """Every host, the worst state first, by name within. `forked`: two producers continue a source of these."""
+        found = [self._judged(name, heard, now_ns) for name, heard in self._heard.items()]
+        room = max(0, self._most - len(found))
         unheard = judge(None, 0.0, self._limits)
         silent = (name for name in {**self.lines, **dict.fromkeys(forked)} if name not in self._heard)
-        told += [
+        found += [
             HostStatus(name, unheard.state, unheard.why, None, None, self.lines.get(name))
             for name in islice(silent, room)
         ]
-        told = [_forked(host) if host.name in forked else host for host in told]
-        told = [replace(host, last_line=self._last_line(host, now_ns)) for host in told]
-        return sorted(told, key=lambda host: (_ORDER[host.state], host.name))
+        found = [_forked(host) if host.name in forked else host for host in found]
+        found = [replace(host, last_line=self._last_line(host, now_ns)) for host in found]
+        return sorted(found, key=lambda host: (_ORDER[host.state], host.name))
 
     def _last_line(self, host: HostStatus, now_ns: int) -> float | None:
         """Seconds since the last line of a host: by its stream, or by the heartbeat of a producer that sent lines."""
@@ -222,7 +222,7 @@ def _after(before: _LastHeartbeat | None, beat: Heartbeat | None, at_ns: int) ->
 
 
 def _why_shared(name: str, heard: _LastHeartbeat, now_ns: int) -> str:
-    """Why the name of a host is not unique; empty: no reason is known."""
+    """Why the name of a host is not unique. Empty means that no reason is known."""
     if heard.beat is not None and is_everybodys(name):
         return f"every machine is called {name}: set HOSTNAME (--host) to a unique name"
     if heard.clash and now_ns - heard.clash_ns < CLASH_SECONDS * _SECOND_NS:

@@ -50,13 +50,13 @@ class About(NamedTuple):
 def snapshot(
     about: About, view: FleetView, collecting: Mapping[str, Any], gaps: Sequence[ReportedGap]
 ) -> dict[str, Any]:
-    """Everything that the page draws; sizes in bytes, durations in seconds, times in seconds since 1970.
+    """Everything that the page draws: sizes in bytes, durations in seconds, times in seconds since 1970.
 
     `collecting`: the collector's own state (`/status`).
     """
     fleet = view.fleet or Fleet(at=view.at)
     troubles = _troubles(fleet, view.disk, collecting)
-    told = {
+    content = {
         "about": about._asdict(),
         "at": view.at,
         "fleet_at": view.fleet_at,
@@ -69,7 +69,7 @@ def snapshot(
         "backlog": _backlog(fleet),
         "troubles": [each._asdict() for each in troubles[:MOST_TROUBLES]],
         "troubles_total": len(troubles),
-        "hosts": [told | {"behind": told["behind"][:NO_FILES]} for told in map(host_json, _most_telling(fleet.hosts))],
+        "hosts": [host | {"behind": host["behind"][:NO_FILES]} for host in map(host_json, _most_telling(fleet.hosts))],
         "hosts_total": len(fleet.hosts),
         "partitions": [_partition(each, collecting) for each in fleet.partitions[:MOST_PARTITIONS]],
         "partitions_total": len(fleet.partitions),
@@ -81,7 +81,7 @@ def snapshot(
         "disk": None if view.disk is None else {"size": view.disk.size, "free": view.disk.free},
         "collecting": {name: collecting.get(name) for name in ("collector", "stands_by", "others")},
     }
-    printed: dict[str, Any] = printable(told)
+    printed: dict[str, Any] = printable(content)
     return printed
 
 
@@ -237,7 +237,7 @@ class Readers:
         self._made: tuple[int, bytes] = (-1, b"")
 
     def answer(self) -> Answer:
-        """The events for a new client; 503 if there are too many."""
+        """The events for a new client, or 503 if there are too many."""
         if not self._room.acquire(blocking=False):
             again = {"Retry-After": str(AGAIN_SECONDS)}
             return Answer("text/plain", b"too many have this page open\n", 503, again)

@@ -76,12 +76,12 @@ class FleetPoller:
             raise
 
     async def forget(self, host: str) -> bool:
-        """Remove the stored heartbeats of a host; False: there were none. Raises as `poll`."""
+        """Remove the stored heartbeats of a host. False means that there were none. Raises as `poll`."""
         _, beats = await self._connected()
         return await beats.forget(host)
 
     async def close(self) -> None:
-        """End the session; the next call begins another."""
+        """End the session. The next call begins another."""
         session, self._session = self._session, None
         if session is not None:
             await session[0].close()
@@ -124,7 +124,10 @@ class FleetPoller:
         return self._last
 
     async def _news(self, beats: HeartbeatReader) -> HeartbeatUpdate | None:
-        """The heartbeats since the last call; None: there is no stream of them, and this program may not create it."""
+        """The heartbeats since the last call.
+
+        None: this program may not create their stream.
+        """
         try:
             return await beats.poll(len(self._table))
         except StreamMissing:
@@ -173,7 +176,7 @@ class FleetPoller:
     async def _collectors(
         self, connection: Connection, partitions: tuple[PartitionStatus, ...], now_ns: int
     ) -> "_Collectors | None":
-        """What the collectors publish; None: it cannot be read."""
+        """What the collectors publish. None means that it cannot be read."""
         keys = {lease_key(self._prefix, each.partition): each.partition for each in partitions}
         try:
             entries = await JetStreamBucket(connection).entries([*keys, members_of(self._prefix)])
@@ -275,7 +278,7 @@ class FleetWatcher:
         self._thread.start()
 
     def end(self) -> None:
-        """Stop the thread; waiting callers return."""
+        """Stop the thread. Waiting callers return."""
         with self._changed:
             self.ended = True
             self._changed.notify_all()

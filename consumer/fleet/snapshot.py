@@ -32,7 +32,7 @@ class Partition:
 
     @property
     def cause(self) -> Cause | None:
-        """The problem of the partition; None: there is none."""
+        """The problem of the partition. None means that there is none."""
         status = self.status
         if status.lag is None:
             return Cause("partition", "", "it has no consumer: fshipper partition apply")
@@ -52,12 +52,12 @@ class Partition:
 
     @property
     def why(self) -> str:
-        """The problem of the partition as a sentence; empty: there is none."""
+        """The problem of the partition as a sentence. Empty means that there is none."""
         return self.cause.why if self.cause else ""
 
     @property
     def _full(self) -> str:
-        """A warning that its stream is nearly full, with the host that has the most messages in it; may be empty."""
+        """A warning that its stream is nearly full, with the host that has the most messages in it. It may be empty."""
         full, top = self.status.percent_full or 0.0, self.status.top_host
         if full < FULL_PERCENT and not self.takes_no_more:
             return ""
@@ -111,7 +111,7 @@ class Fleet:
 
     @property
     def is_well(self) -> bool:
-        """Whether no problem is known; hosts of which nothing is known are not one."""
+        """Whether no problem is known. Hosts of which nothing is known are not one."""
         return not (self.troubled_hosts or self.troubled_partitions or self.doubled)
 
     @property
@@ -191,7 +191,7 @@ def partitions_of(
         if host.partition is not None:
             rates.setdefault(host.partition, []).append(rate_of(host))
     refusing = {host.partition for host in hosts if _finds_its_stream_full(host)}
-    told = []
+    compared = []
     for status in found:
         ours = rates.get(status.partition, [])
         sign = (signs or {}).get(status.partition)
@@ -204,8 +204,8 @@ def partitions_of(
             sign=sign,
             signs_known=signs is not None,
         )
-        told.append(_compared(partition, floors.get(status.partition), at))
-    return tuple(told)
+        compared.append(_compared(partition, floors.get(status.partition), at))
+    return tuple(compared)
 
 
 def floors_of(partitions: Sequence[Partition], before: Fleet | None, at: float) -> dict[int, tuple[float, int]]:

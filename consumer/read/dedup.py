@@ -110,11 +110,11 @@ class Deduplicator:
         return [self._piece(delivery, host, block, part) for part in parts if part.length > 0]
 
     def _piece(self, delivery: Delivery, host: str, block: Block, part: Span) -> Piece:
-        """The text of a part of a block; where it was edited, its bytes are no bytes of the source."""
+        """The text of a part of a block. Where it was edited, its bytes are no bytes of the source."""
         text = self._decompressor.rest(block, delivery.payload, at=part.start).content
         if part.end < block.span.end:
-            behind = self._decompressor.rest(block, delivery.payload, at=part.end).content
-            text = text[: len(text) - len(behind)]
+            rest = self._decompressor.rest(block, delivery.payload, at=part.end).content
+            text = text[: len(text) - len(rest)]
         offset = part.start if block.edited is None else None
         return Piece(delivery.time_ns, host, block.file, block.source, offset, text)
 

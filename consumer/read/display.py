@@ -40,7 +40,7 @@ class Screen(enum.Enum):
 
 
 def screen_for(color: bool | None) -> Screen:
-    """Who reads standard output, if a person does; `color`: whether to use colours, None: on terminals only."""
+    """Who reads standard output, if a person does. `color`: whether it has colours, None on terminals only."""
     plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
     return Screen.COLOURED if color or (color is None and os.isatty(STDOUT) and not plain) else Screen.TERMINAL
 
@@ -105,7 +105,7 @@ def harmless(text: bytes) -> bytes:
 
 
 def printable(text: str) -> str:
-    r"""`text` with `\x1b` for an escape, and so on, tabs as they are; bytes that are no UTF-8 as `\xff`."""
+    r"""`text` with `\x1b` for an escape, and so on, tabs as they are, and bytes that are no UTF-8 as `\xff`."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char == "\t" else _escape(char) for char in text)
@@ -123,14 +123,14 @@ _UNITS = ((1, "%Y-%m-%dT%H:%M:%S"), (60, "%Y-%m-%dT%H:%M"), (3600, "%Y-%m-%dT%H"
 
 
 def shown_in(zone: dt.tzinfo, time_ns: int) -> str:
-    """A time with its offset from UTC, RFC 3339; with milliseconds only if it is no whole second."""
+    """A time with its offset from UTC, RFC 3339, and with milliseconds if it is no whole second."""
     when = dt.datetime.fromtimestamp(time_ns // NANOSECONDS, tz=zone)
     fraction = f".{time_ns % NANOSECONDS // 1_000_000:03d}" if time_ns % NANOSECONDS else ""
     return f"{when:%Y-%m-%dT%H:%M:%S}{fraction}{_offset(when)}"
 
 
 def shown_about(zone: dt.tzinfo, first_ns: int, last_ns: int, time_ns: int) -> str:
-    """An estimate between two times, no finer than it is known: to the second, minute, hour or day; with `~`."""
+    """An estimate between two times, no finer than it is known: to the second, minute, hour or day, with `~`."""
     when = dt.datetime.fromtimestamp(time_ns // NANOSECONDS, tz=zone)
     form = next((form for unit, form in _UNITS if last_ns - first_ns < unit * NANOSECONDS), "")
     return f"~{when.strftime(form)}{_offset(when)}" if form else f"~{when:%Y-%m-%d}"

@@ -121,7 +121,7 @@ class Request:
 
     @property
     def most_hits(self) -> int:
-        """So many hits of one file are enough to know the first `limit` and whether there are more; 0: all."""
+        """So many hits of one file are enough to know the first `limit` and whether there are more. 0 means all."""
         return self.limit + 1 if self.limit else 0
 
     def order(self, hit: Hit) -> tuple[int, int, int]:
@@ -210,7 +210,7 @@ class FileSearch:
         return self._found
 
     def _blocks(self, reader: SegmentReader) -> Iterator[Block]:
-        """Whole lines; with records whole records."""
+        """Whole lines, or whole records."""
         if self._request.unit is Unit.LINE:
             return reader.blocks
         self._records = Records(self._part, self._neighbours)
@@ -238,14 +238,14 @@ class FileSearch:
         return not (needs_all or self._waiting) and self._found.hits >= request.most_hits
 
     def _is_enough_by_event(self, complete_ns: int) -> bool:
-        """The same by event; what follows is not earlier than `complete_ns`."""
+        """The same by event. What follows is not earlier than `complete_ns`."""
         request = self._request
         is_full = 0 < request.most_hits <= len(self._first_times)
         needs_all = not request.is_by_event or request.newest_first or request.bucket_ns or self._waiting
         return is_full and not needs_all and -self._first_times[0] < complete_ns
 
     def _scan_lines(self, reader: SegmentReader, text: bytes, start: int, end: int, at: int) -> bool:
-        """Scan whole lines of a chunk; whether all that follows was stored too late. `at`: offset of its first byte."""
+        """Scan whole lines of a chunk that begins `at`, and return whether all that follows was stored too late."""
         request, (first, last) = self._request, self._wanted
         if at + end <= first and not request.before:
             return False
@@ -360,9 +360,7 @@ class FileSearch:
         while self._waiting:
             self._complete()
 
-    def _follow(
-        self, text: bytes, position: int, end: int, base: int, hit: int = -1, *, judges: bool = False
-    ) -> None:  # fmt: skip
+    def _follow(self, text: bytes, position: int, end: int, base: int, hit: int = -1, *, judges: bool = False) -> None:
         """Give the lines between `position` and `end` to the hits that wait for them. `hit`: where one begins."""
         while self._waiting and position < end:
             stop = text.find(b"\n", position, end) + 1 or end
@@ -393,7 +391,7 @@ class FileSearch:
 
 
 def bucket_of(time_ns: int, bucket_ns: int, zone: dt.tzinfo) -> int:
-    """Where the bucket begins that a time is in; hours and days are those of a zone."""
+    """Where the bucket begins that a time is in. Hours and days are those of a zone."""
     if zone is dt.UTC:
         return time_ns - time_ns % bucket_ns
     offset = dt.datetime.fromtimestamp(time_ns // NANOSECONDS, tz=zone).utcoffset() or dt.timedelta()
@@ -406,9 +404,7 @@ def lines_before(
 ) -> Iterator[tuple[Part, list[ContextLine]]]:
     """The last lines before byte `end` of a part, at most `count`, as lines of this part and of those before it."""
     found = octets = 0
-    pieces = itertools.chain(
-        [(place, end)], ((each, each.part.raw) for each in neighbours.before(place.part))
-    )  # fmt: skip
+    pieces = itertools.chain([(place, end)], ((each, each.part.raw) for each in neighbours.before(place.part)))
     with contextlib.suppress(OSError, *BROKEN):  # a part that cannot be read is named where it is searched
         for (part, base), stop in pieces:
             start = max(0, stop - MAX_CONTEXT_BYTES)

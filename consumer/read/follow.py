@@ -53,7 +53,7 @@ _NEWLINE = ord("\n")
 
 
 class _Next(NamedTuple):
-    """A file's next piece; a file that was not opened so far has none."""
+    """A file's next piece. A file that was not opened so far has none."""
 
     time_ns: int
     number: int
@@ -108,7 +108,7 @@ def _requested_pieces(
 
 
 def _pieces(reader: SegmentReader, part: Part, wanted: Wanted) -> Iterator[tuple[Piece, bool]]:
-    """All that is read, and whether it was stored in the requested time, about; the archive knows seconds."""
+    """All that is read, and whether it was stored in the requested time, to the second."""
     since_ns, until_ns = wanted.stored_span(part.late, part.ahead)
     size, times = min(CHUNK_BYTES, max(LEAST_PIECE_BYTES, part.raw // PIECES)), reader.times
     pieces = (piece for block in reader.blocks for piece in block.pieces(size))
@@ -122,7 +122,7 @@ def _pieces(reader: SegmentReader, part: Part, wanted: Wanted) -> Iterator[tuple
 
 
 def _at_marks(text: bytes, start: int, marks: Sequence[int]) -> Iterator[tuple[int, bytes]]:
-    """Lines that were stored in one second together, and where they begin; `text` begins at `start`."""
+    """Lines that were stored in one second together, and where they begin. `text` begins at `start`."""
     position, number = 0, bisect.bisect_right(marks, start)
     while number < len(marks) and (border := marks[number] - start) < len(text):
         is_line = text[border - 1] == _NEWLINE
@@ -136,7 +136,7 @@ def _at_marks(text: bytes, start: int, marks: Sequence[int]) -> Iterator[tuple[i
 
 
 def _by_event(pieces: Iterator[tuple[Piece, bool]], times: EventTimes, wanted: Wanted) -> Iterator[Piece]:
-    """The lines whose own time is requested, in the order of the file; neighbours of one time together."""
+    """The lines whose own time is requested, in the order of the file, neighbours of one time together."""
     since_ns, until_ns = wanted.since_ns, wanted.until_ns
     for piece, is_requested in pieces:
         text, start, begin, last = piece.text, 0, 0, (0, TimeOrigin.LINE)
@@ -198,7 +198,10 @@ class Merge:
         self._clock = clock
 
     async def stored(self, ends: Mapping[str, int], until_ns: int | None) -> tuple[str, Delivery] | None:
-        """The oldest message, and its stream, up to the sequences `ends`; None: there is no more. Takes nothing."""
+        """The oldest message, and its stream, up to the sequences `ends`.
+
+        None means that there is no more. Takes nothing.
+        """
         while True:
             self._news.clear()
             heads = self._heads()
@@ -214,7 +217,7 @@ class Merge:
             await self._wait(PATIENCE_SECONDS)
 
     async def live(self, within: float) -> str | None:
-        """The stream whose head is the oldest; None: nothing came within so many seconds. Takes nothing."""
+        """The stream whose head is the oldest. None means that nothing came within so many seconds. Takes nothing."""
         until = self._clock() + within
         while True:
             self._news.clear()
@@ -352,7 +355,7 @@ class FleetLog:
         return {seen.partition: seen.first_ns for seen in self._ends.values() if seen.first_ns is not None}
 
     async def _deliveries(self, wanted: Wanted) -> AsyncGenerator[Delivery]:
-        """The streams' messages of that time, oldest first; after a lost session those that were not taken yet."""
+        """The streams' messages of that time, oldest first. After a lost session those that were not taken yet."""
         while self._ends:
             async with self._retry.attempt():
                 self._read_stored(await self._session(), wanted)
@@ -376,7 +379,7 @@ class FleetLog:
                 self._read(watch, name, filters, StartPosition(taken + 1) if taken else StartPosition(1, first_ns))
 
     def _narrow(self, seen: StreamSnapshot) -> list[str]:
-        """The subjects of a stream that are meant; none: nothing in it is."""
+        """The subjects of a stream that are meant. It is empty where none is meant."""
         meant = [each for each in seen.subjects if (host := _host(each)) and self._wanted.hosts.takes(host)]
         is_most = len(meant) > MOST_FILTERS or len(meant) == len(seen.subjects)
         return self._filters(seen.partition) if meant and is_most else sorted(meant)
@@ -384,7 +387,7 @@ class FleetLog:
     # -- what comes ---------------------------------------------------------------------------------------------
 
     async def follow(self, idle: Callable[[], None]) -> AsyncGenerator[Piece]:
-        """Everything after what was stored at the start; `idle` is called regularly, also while nothing arrives."""
+        """Everything after what was stored at the start. `idle` is called regularly, also while nothing arrives."""
         for name, seen in self._ends.items():
             self._taken[name] = max(seen.last_sequence, self._taken.get(name, 0))
         while True:
@@ -401,7 +404,7 @@ class FleetLog:
                             yield piece
 
     async def _check_streams(self, watch: StreamWatcher) -> None:
-        """Read streams that are new from their beginning; let those go that were deleted."""
+        """Read new streams from their beginning, and forget those that were deleted."""
         partitions = await watch.partitions()
         for name in self._readers.keys() - partitions.keys():
             await watch.stop([self._readers.pop(name)])
@@ -481,7 +484,10 @@ class FleetLog:
         return {each: difflib.get_close_matches(each, self._hosts, n=3, cutoff=0.5) for each in unknown}
 
     def missing_before(self, since_ns: int) -> int | None:
-        """The time (ns) at which the streams begin; None: that is before `since_ns`, or an archive is read."""
+        """The time (ns) at which the streams begin.
+
+        None means before `since_ns`, or that an archive is read.
+        """
         cut = [seen.first_ns for seen in self._ends.values() if seen.first_ns and seen.first_sequence > 1]
         first = min(cut, default=0)
         return first if self.places.archive is None and first > since_ns else None
@@ -498,7 +504,7 @@ def tell(text: str) -> None:
 
 
 def _host(subject: str) -> str:
-    """The host of a subject; empty: it has none that can be one."""
+    """The host of a subject. Empty means that it has none that can be one."""
     try:
         return parse_log_subject(subject).host
     except Poison:

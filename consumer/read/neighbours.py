@@ -17,7 +17,7 @@ _File = tuple[str, str]
 
 
 class Placed(NamedTuple):
-    """A part, and where its text begins in the text of its log file; negative before the first part that is listed."""
+    """A part, and where its text begins in its log file, negative before the first part that is listed."""
 
     part: Part
     base: int
@@ -46,7 +46,7 @@ class Neighbours:
 
     @classmethod
     def around(cls, reader: ArchiveReader, wanted: Wanted, parts: Sequence[Part]) -> "Neighbours":
-        """Those of the parts that a search reads; `wanted`: what it selects."""
+        """Those of the parts that a search reads. `wanted`: what it selects."""
         if not parts or (not wanted.since_ns and wanted.until_ns is None):
             return cls.of(reader, parts)
         since_ns, until_ns = min(part.first_ns for part in parts), max(part.last_ns for part in parts)
@@ -57,7 +57,7 @@ class Neighbours:
         return cls.of(reader, list(by_start.values()), is_whole=False, opened=opened)
 
     def last(self, host: str, file: str) -> Placed | None:
-        """The last part of a log file; None: the archive has none that is known."""
+        """The last part of a log file. None means that the archive has none that is known."""
         chain = self.chains.get((host, file), ())
         opened = [each for each in self.opened if (each.host, each.file) == (host, file)]
         if not chain:
@@ -127,7 +127,7 @@ class Neighbours:
 
 
 def _order(part: Part) -> tuple[int, int]:
-    """Parts of one file are in the order of storing; manifests have microseconds."""
+    """Parts of one file are in the order of storing. Manifests have microseconds."""
     return part.first_ns // ROUNDED_NS, part.first_sequence
 
 

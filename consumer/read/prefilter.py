@@ -28,7 +28,7 @@ Finder = Callable[[bytes, int, int], NextPosition]
 
 @dataclass(frozen=True, slots=True)
 class Literals:
-    """Byte strings; every match contains at least one of them."""
+    """Byte strings. Every match contains at least one of them."""
 
     strings: frozenset[bytes]
     ignores_case: bool = False  #: then `strings` are in lower case

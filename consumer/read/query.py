@@ -112,7 +112,7 @@ _LATIN_1_LETTERS = "\udcc0"
 
 
 def _is_of_word(char: str) -> bool:
-    """Whether a character is part of a word; none at all is not."""
+    """Whether a character is part of a word, which no character at all is not."""
     is_word = char.isalnum() or char == "_" or (char >= _LATIN_1_LETTERS and char <= "\udcff")
     return bool(char) and (is_word or unicodedata.category(char).startswith("M"))
 
@@ -219,7 +219,7 @@ class Query:
             self.is_decided = tree.sees_no_cr
 
     def matches(self, line: bytes) -> bool:
-        """Whether a line without its newline matches; a CR at its end is not part of it."""
+        """Whether a line without its newline matches. A CR at its end is not part of it."""
         return self._tree.matches(line.removesuffix(b"\r"))
 
     def take(self, piece: Piece) -> Iterator[Piece]:
@@ -272,7 +272,7 @@ class Options(NamedTuple):
 
 
 def parse(text: str, options: Options = Options()) -> Query:  # noqa: B008 - frozen
-    """The query that `text` means; none of it: every line. Raises UsageError with the position of the error."""
+    """The query that `text` means, every line if it is empty. Raises UsageError with the position of the error."""
     if len(text) > MAX_QUERY_BYTES:
         raise UsageError(f"the query has more than {MAX_QUERY_BYTES} characters", hint="search for a part of it")
     parser = _Parser(text, options)
@@ -286,7 +286,7 @@ def parse_fixed(text: str, options: Options = Options()) -> Query:  # noqa: B008
 
 
 def grep(patterns: Sequence[str], *, ignores_case: bool = False, inverted: bool = False) -> Query:
-    """The lines that match one of `patterns`, or none of them; no pattern: every line.
+    """The lines that match one of `patterns`, or none of them. No pattern means every line.
 
     Raises UsageError: one of them is no regular expression.
     """

@@ -33,7 +33,7 @@ class Records:
         self.clock = self._clock_of(part, self._sample(part))
 
     def blocks(self, lines: Iterator[Block], begin: int) -> Iterator[Block]:
-        """The same lines as blocks of whole records; the last one is continued in what follows.
+        """The same lines as blocks of whole records. The last one is continued in what follows.
 
         `begin`: where the first line begins. The end of a record that began before is left out.
         """
@@ -115,7 +115,7 @@ def _is_head(clock: "LineClock", text: bytes, begin: int, stop: int) -> bool:
 
 
 def _next(clock: "LineClock", text: bytes, begin: int, end: int) -> int:
-    """Where the first record at or after `begin` begins; `end`: there is none."""
+    """Where the first record at or after `begin` begins. `end` means that there is none."""
     while begin < end:
         stop = text.find(b"\n", begin, end) + 1 or end
         if _is_head(clock, text, begin, stop):
@@ -125,7 +125,7 @@ def _next(clock: "LineClock", text: bytes, begin: int, end: int) -> int:
 
 
 def _last(clock: "LineClock", text: bytes, start: int, end: int) -> int:
-    """Where the last record before `end` begins; `start`: there is none."""
+    """Where the last record before `end` begins. `start` means that there is none."""
     while end > start:
         begin = text.rfind(b"\n", start, end - 1) + 1 or start
         if _is_head(clock, text, begin, end):
@@ -135,7 +135,7 @@ def _last(clock: "LineClock", text: bytes, start: int, end: int) -> int:
 
 
 def _bounded(text: bytes, begin: int, end: int) -> int:
-    """Where a record that begins at `begin` ends, by its bytes and lines; `end`: at the latest."""
+    """Where a record that begins at `begin` ends, by its bytes and lines, at `end` at the latest."""
     stop = begin
     for _ in range(MAX_RECORD_LINES):
         following = text.find(b"\n", stop, end) + 1 or end

@@ -26,7 +26,7 @@ from consumer.read.display import (
 from consumer.read.file_search import Request
 from consumer.read.neighbours import Neighbours
 from consumer.read.options import CountBy, ProgressForm, SearchOptions
-from consumer.read.query import Case, Options, Unit, parse, parse_fixed
+from consumer.read.query import Case, Options, Query, Unit, parse, parse_fixed
 from consumer.read.search_display import Groups, ShownHit, ShownTimes, counts, histogram, json_hit, json_line, text_hit
 from consumer.read.search_pool import Search
 from shipper import units
@@ -46,43 +46,32 @@ CLEAR_LINE = "\r\x1b[K"
 
 
 def run(options: SearchOptions) -> int:
-    """Search, and write what is found to stdout; the exit code. Raises UsageError, ConfigError."""
+    """Search, and write what is found to stdout, and return the exit code. Raises UsageError, ConfigError."""
     settings = settings_of(options)
     interrupt_on_termination()
-    query_options = Options(case=_case(options), whole_words=options.whole_words)
-    query = (parse_fixed if options.fixed else parse)(options.query, query_options)
+    query = (parse_fixed if options.fixed else parse)(options.query, Options(_case(options), options.whole_words))
     by, zone = _time_of(options), zone_of(options.timezone)
-    allowance = allowance_of(options.late) if by is TimeOf.EVENT else None
     wanted = wanted_of(
-        options.hosts, options.files, since=options.since, until=options.until, now_ns=time.time_ns(),
-        zone=zone or dt.UTC, allowance=allowance,
-    )  # fmt: skip
-    bucket_ns = _bucket(options.histogram)
-    counts_only = options.count is not None or (bool(bucket_ns) and options.limit is None)
-    most = 0 if counts_only else DEFAULT_LIMIT if options.limit is None else options.limit
-    _check(options, excludes_follow=counts_only or bool(bucket_ns), is_unlimited=not most and not counts_only)
-    archive = ArchiveReader(settings.collector.directory, settings.collector.state)
-    request = Request(
-        archive=archive,
-        query=query,
-        since_ns=wanted.since_ns,
-        until_ns=wanted.until_ns,
-        before=options.before,
-        after=options.after,
-        counts_only=counts_only,
-        bucket_ns=bucket_ns,
-        limit=most,
-        newest_first=options.newest_first,
-        by=by,
-        allowance=allowance or USUAL,
-        unit=Unit.RECORD if options.records else Unit.LINE,
-        zone=options.timezone if zone not in {None, dt.UTC} else "",
+        options.hosts,
+        options.files,
+        since=options.since,
+        until=options.until,
+        now_ns=time.time_ns(),
+        zone=zone or dt.UTC,
+        allowance=allowance_of(options.late) if by is TimeOf.EVENT else None,
     )
+    archive = ArchiveReader(settings.collector.directory, settings.collector.state)
+    request = _request(options, archive, query, wanted)
     parts = archive.find(wanted)
     output = _Output(
-        as_json=options.as_json, screen=screen_for(options.color), progress=options.progress, request=request,
-        by=options.count, times=ShownTimes(by, zone), wanted=wanted,
-    )  # fmt: skip
+        as_json=options.as_json,
+        screen=screen_for(options.color),
+        progress=options.progress,
+        request=request,
+        by=options.count,
+        times=ShownTimes(by, zone),
+        wanted=wanted,
+    )
     if options.explain:
         output.explain(parts)
         return EXIT_OK
@@ -102,6 +91,30 @@ def run(options: SearchOptions) -> int:
 
         Arriving(request, neighbours, output).follow(settings, wanted, parts)
     return output.end(found)
+
+
+def _request(options: SearchOptions, archive: ArchiveReader, query: Query, wanted: Wanted) -> Request:
+    """What the workers search for. Raises UsageError: options exclude each other."""
+    bucket_ns = _bucket(options.histogram)
+    counts_only = options.count is not None or (bool(bucket_ns) and options.limit is None)
+    most = 0 if counts_only else DEFAULT_LIMIT if options.limit is None else options.limit
+    _check(options, excludes_follow=counts_only or bool(bucket_ns), is_unlimited=not most and not counts_only)
+    return Request(
+        archive=archive,
+        query=query,
+        since_ns=wanted.since_ns,
+        until_ns=wanted.until_ns,
+        before=options.before,
+        after=options.after,
+        counts_only=counts_only,
+        bucket_ns=bucket_ns,
+        limit=most,
+        newest_first=options.newest_first,
+        by=_time_of(options),
+        allowance=wanted.allowance or USUAL,
+        unit=Unit.RECORD if options.records else Unit.LINE,
+        zone=options.timezone if zone_of(options.timezone) not in {None, dt.UTC} else "",
+    )
 
 
 def _unknown_formats(found: Search) -> list[tuple[str, str, int]]:
@@ -178,11 +191,22 @@ class _Output:
             read = found.totals.by_part.get(hit.number)
             self.hit(
                 ShownHit(
-                    hit.time_ns, hit.stored_ns, hit.time_origin, part.host, part.file, source, offset, hit.line,
-                    hit.before, hit.after, hit.place, segment=read.path if read else part.path, is_cut=hit.is_cut,
+                    hit.time_ns,
+                    hit.stored_ns,
+                    hit.time_origin,
+                    part.host,
+                    part.file,
+                    source,
+                    offset,
+                    hit.line,
+                    hit.before,
+                    hit.after,
+                    hit.place,
+                    segment=read.path if read else part.path,
+                    is_cut=hit.is_cut,
                     zone=part.zone,
                 )
-            )  # fmt: skip
+            )
         self._name_unreadable(found)
         self._clear()
         self._totals(found)
@@ -214,7 +238,7 @@ class _Output:
             raise BrokenPipeError
 
     def end(self, found: Search) -> int:
-        """Write the summary; the exit code."""
+        """Write the summary, and return the exit code."""
         totals, origins = found.totals, found.totals.origins
         unknown = _unknown_formats(found) if self.request.is_by_event else []
         if self.as_json:
@@ -256,7 +280,7 @@ class _Output:
         return EXIT_OK if self.is_any else EXIT_OTHER
 
     def _searched_until(self) -> int:
-        """Lines that were stored then or later were not searched, ns; 0: all were."""
+        """Lines that were stored then or later were not searched, ns. 0 means that all were."""
         _, until_ns = self.wanted.stored_span()
         is_open = until_ns is None or not self.request.is_by_event or until_ns > time.time_ns()
         return 0 if is_open else until_ns or 0
@@ -275,9 +299,16 @@ class _Output:
         raw, hosts = sum(part.raw for part in parts), len({part.host for part in parts})
         if self.as_json:
             self._write_object(
-                "explain", query=query.text, literal=query.explained, files=len(parts), hosts=hosts,
-                bytes_total=stored, bytes_raw=raw, days=days, by=self.request.by.value,
-            )  # fmt: skip
+                "explain",
+                query=query.text,
+                literal=query.explained,
+                files=len(parts),
+                hosts=hosts,
+                bytes_total=stored,
+                bytes_raw=raw,
+                days=days,
+                by=self.request.by.value,
+            )
         else:
             rows = [
                 f"query    {query.explained}",

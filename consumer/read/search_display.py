@@ -42,7 +42,7 @@ class ShownHit(NamedTuple):
 
 
 def _decoded(line: bytes) -> str:
-    """A line as text; bytes that are no UTF-8 as lone surrogates."""
+    """A line as text, with bytes that are no UTF-8 as lone surrogates."""
     return line.decode("utf-8", "surrogateescape")
 
 

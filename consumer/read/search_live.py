@@ -49,7 +49,7 @@ class LiveContext:
     def add(
         self, host: str, file: str, text: bytes, hit: ShownHit | None, now: float | None = None
     ) -> Iterator[ShownHit]:
-        """A line, newline included, in the order of its file; `hit`: it matches. The hits that are complete now."""
+        """A line, newline included, in the order of its file. `hit`: it matches. The result is complete hits."""
         held = self._files.get((host, file))
         if held is None:
             lines, end = self._earlier(host, file)
@@ -134,7 +134,7 @@ class Arriving:
             if is_hit or self._has_context:
                 hit = ShownHit(
                     line.time_ns, stored, TimeOrigin.STORED, line.host, line.file, line.source, line.offset, text
-                )  # fmt: skip
+                )
                 self._write(self._context.add(line.host, line.file, line.text, hit if is_hit else None))
 
     def _idle(self) -> None:

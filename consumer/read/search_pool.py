@@ -289,7 +289,7 @@ def _work(connection: Connection, inherited: list[Connection], request: Request,
 def _scanned(
     connection: Connection, request: Request, neighbours: Neighbours, number: int, part: Part, known_hits: int
 ) -> _Done:
-    """Search one part; its first `known_hits` hits were sent by a worker before this one."""
+    """Search one part. Its first `known_hits` hits were sent by a worker before this one."""
     reported, surplus = time.monotonic(), known_hits
     pending = list[Hit]()
 

@@ -46,7 +46,7 @@ class Outlet:
         self._most = FILE_BYTES if stat.S_ISREG(os.fstat(descriptor).st_mode) else PIPE_BYTES
 
     async def write(self, data: bytes) -> None:
-        """Write all of `data`; other tasks run while the pipe is full."""
+        """Write all of `data`. Other tasks run while the pipe is full."""
         left = memoryview(data)
         while left:
             while not self.check() & select.POLLOUT:
@@ -59,7 +59,7 @@ class Outlet:
                 raise BrokenPipeError from None
 
     def check(self) -> int:
-        """Raise BrokenPipeError if the reader is gone, which else only the next line shows; POLLOUT: it takes more."""
+        """Raise BrokenPipeError if the reader is gone, which else only the next line shows. POLLOUT: it takes more."""
         events = dict(self._poll.poll(0)).get(self._descriptor, 0)
         if events & _GONE:
             raise BrokenPipeError
@@ -100,7 +100,7 @@ def _times(choice: LineOptions) -> Times:
 
 
 class Printed(AbstractAsyncContextManager["Printed"]):
-    """Standard output; with `path` a file, which is replaced. Raises ConfigError: it cannot be written."""
+    """Standard output. With `path` a file, which is replaced. Raises ConfigError: it cannot be written."""
 
     def __init__(self, form: Form, screen: Screen, times: "Times", path: Path | None = None) -> None:
         try:
@@ -126,7 +126,7 @@ class Printed(AbstractAsyncContextManager["Printed"]):
 
 
 class Sent:
-    """A subject, a message a line, without the newline; headers name the origin of the line.
+    """A subject, a message a line, without the newline. Headers name the origin of the line.
 
     `{host}` in the subject is the host of the line.
     """
@@ -138,7 +138,7 @@ class Sent:
     @classmethod
     @asynccontextmanager
     async def to(cls, settings: NatsSettings, subject: str) -> AsyncIterator["Sent"]:
-        """Send to `subject` inside the block; at its end everything is stored."""
+        """Send to `subject` inside the block. At its end everything is stored."""
         republisher = await Republisher.open(settings)
         try:
             yield cls(republisher, subject)
@@ -166,7 +166,7 @@ WIDEST_SECONDS = 14 * 86400
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast stored lines are written: a second of them in `1 / factor` seconds; 0: as fast as it goes."""
+    """How fast stored lines are written: a second of them in `1 / factor` seconds. 0 means as fast as it goes."""
 
     factor: float = 0.0
 
@@ -212,7 +212,7 @@ async def _until(moment: float, receiver: Receiver) -> None:
 
 
 def _windows(wanted: Wanted) -> Iterator[int]:
-    """Times (ns) to read from, latest first; the last one is the requested time."""
+    """Times (ns) to read from, latest first. The last one is the requested time."""
     now_ns = wanted.until_ns or time.time_ns()
     seconds = FIRST_WINDOW_SECONDS
     while seconds < WIDEST_SECONDS and (since_ns := now_ns - seconds * NANOSECONDS) > wanted.since_ns:
@@ -229,7 +229,7 @@ _SPEED = re.compile(r"(\d+(?:\.\d+)?)x?", re.IGNORECASE)
 
 
 def tail(options: TailOptions) -> int:
-    """Show stored lines, and with `follow` those that come; the exit code."""
+    """Show stored lines, and with `follow` those that come, and return the exit code."""
     if options.follow and (options.until or options.origin is Origin.ARCHIVE):
         raise UsageError("-f goes without --until and without --from archive", hint="what comes has no end yet")
     settings, times = settings_of(options), _times(options)
@@ -258,7 +258,7 @@ def tail(options: TailOptions) -> int:
 
 
 def replay(options: ReplayOptions) -> int:
-    """Send stored lines again; the exit code."""
+    """Send stored lines again, and return the exit code."""
     settings, times = settings_of(options), _times(options)
     to_file, wanted, query, pace = options.to_file, _wanted(options, times), _query(options), _pace(options.speed)
     is_raw = not (options.named or options.as_json)
@@ -338,9 +338,14 @@ def _places(settings: Settings, archive: Path | None, origin: Origin) -> Places:
 
 def _wanted(choice: LineOptions, times: Times) -> Wanted:
     return wanted_of(
-        choice.hosts, choice.files, since=choice.since, until=choice.until, now_ns=time.time_ns(),
-        zone=times.zone or dt.UTC, allowance=times.allowance,
-    )  # fmt: skip
+        choice.hosts,
+        choice.files,
+        since=choice.since,
+        until=choice.until,
+        now_ns=time.time_ns(),
+        zone=times.zone or dt.UTC,
+        allowance=times.allowance,
+    )
 
 
 def _query(choice: LineOptions) -> Query:

@@ -270,7 +270,7 @@ def test_a_file_that_is_sealed_before_it_is_read_is_verified_as_the_segment(tmp_
     place.write_bytes(packed(LINES, ".zst"))
     (tmp_path / open_file).write_bytes(b"the next open file\n")
     found = check(tmp_path, entry)
-    assert (found.wrong, found.raw, found.lines, found.behind) == ((), len(LINES), 200, 0)
+    assert (found.wrong, found.raw, found.lines, found.uncommitted) == ((), len(LINES), 200, 0)
 
     place.write_bytes(packed(swapped(LINES), ".zst"))
     assert not check(tmp_path, entry).sound

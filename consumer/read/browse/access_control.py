@@ -45,14 +45,14 @@ class AccessControl:
         self._sessions: dict[str, float] = {}  # when they end, oldest first
 
     def new_token(self) -> str:
-        """A token that opens one session within `LINK_SECONDS`; the one before is not valid any more."""
+        """A token that opens one session within `LINK_SECONDS`. The one before is not valid any more."""
         token = secrets.token_urlsafe(32)
         with self._lock:
             self._token, self._token_ends = _digest(token), time.monotonic() + LINK_SECONDS
         return token
 
     def log_in(self, request: Request) -> str | None:
-        """A new session for the request's token; None: the token is wrong, too old, or was used."""
+        """A new session for the request's token. None means that the token is wrong, too old, or was used."""
         given = _digest(request.headers.get(TOKEN_HEADER, ""))
         with self._lock:
             is_valid = self._token and time.monotonic() < self._token_ends
@@ -66,7 +66,7 @@ class AccessControl:
         return session
 
     def user(self, request: Request) -> User | None:
-        """The user who sent the request; None: no session, and no user of a trusted proxy."""
+        """The user who sent the request. None means that there is no session, and no user of a trusted proxy."""
         return self._user_of_proxy(request) or self._user_of_session(request)
 
     def _user_of_proxy(self, request: Request) -> User | None:

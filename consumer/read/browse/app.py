@@ -82,7 +82,7 @@ class SearchSettings(NamedTuple):
     config: Path | None
 
     def arguments(self, found: SearchCommand) -> list[str]:
-        """Of the command that the page shows; the process has `FOR_PROGRAMS` as well."""
+        """The arguments of the command that the page shows. The process has `FOR_PROGRAMS` as well."""
         verb, *rest = found.arguments
         config = [f"--config={self.config}"] if self.config else []
         return [verb, f"--archive={self.archive}", *config, *rest]
@@ -96,7 +96,7 @@ class _Slots:
         self._of_session: Counter[str] = Counter()
 
     def take(self, session: str) -> contextlib.ExitStack | None:
-        """A slot, which is free again when the stack closes; None: all are taken."""
+        """A slot, which is free again when the stack closes. None means that all are taken."""
         with self._lock:
             if self._of_session.total() >= SEARCHES or self._of_session[session] >= SEARCHES_A_SESSION:
                 return None
@@ -196,7 +196,7 @@ class BrowseServer:
         """The command as a person types it."""
         return shlex.join(["fshipper", *self._settings.arguments(found)])
 
-    def ended(self, search: "RunningSearch", user: User, told: Mapping[str, Any]) -> None:
+    def ended(self, search: "RunningSearch", user: User, fields: Mapping[str, Any]) -> None:
         """A search has ended: write the access log."""
         self._running.discard(search)
         request = search.found.request
@@ -209,7 +209,7 @@ class BrowseServer:
             until=search.found.until,
             query_hash=query if request.query else "",
             follow=request.follow,
-            **told,
+            **fields,
         )
 
 
@@ -264,12 +264,12 @@ class RunningSearch:
     def _end(self) -> None:
         self._process.end()
         seconds = round(time.monotonic() - self._began, 3)
-        told = {"outcome": self._outcome, "lines": self._hits, "seconds": seconds}
-        told |= {"sent_bytes": self._sent, "read_bytes": self._read}
-        self._server.ended(self, self._user, told)
+        fields = {"outcome": self._outcome, "lines": self._hits, "seconds": seconds}
+        fields |= {"sent_bytes": self._sent, "read_bytes": self._read}
+        self._server.ended(self, self._user, fields)
 
     def _shown(self, line: dict[str, Any] | None) -> Iterator[bytes]:
-        """What the page is sent for one object of the process; None: a sign of life."""
+        """What the page is sent for one object of the process. None is a sign of life."""
         if self._process.dropped > self._dropped:
             dropped, self._dropped = self._process.dropped - self._dropped, self._process.dropped
             yield self._object("dropped", lines=dropped)
@@ -294,18 +294,18 @@ class RunningSearch:
                 self._read, self._is_truncated, self._is_complete = read, bool(truncated), True
 
     def _trouble(self, code: int) -> dict[str, Any]:
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "notes": self._notes[:MOST_NOTES],
             "seconds": round(time.monotonic() - self._began, 3),
             "bytes_read": self._read,
         }
         if self._stored_until:
-            told["stored_until"] = self._stored_until
+            fields["stored_until"] = self._stored_until
         if self._unreadable:
-            told["trouble"] = f"error: could not read {'; '.join(self._unreadable[:5])}\nhint: see fshipper audit"
+            fields["trouble"] = f"error: could not read {'; '.join(self._unreadable[:5])}\nhint: see fshipper audit"
         elif self._outcome == "done" and code and not self._is_complete and not self.found.request.around:
-            told |= {"code": code, "trouble": self._process.complaint[-2_000:]}
-        return told
+            fields |= {"code": code, "trouble": self._process.complaint[-2_000:]}
+        return fields
 
     def _object(self, kind: str, **fields: Any) -> bytes:
         line = json.dumps({"kind": kind, **fields}, separators=(",", ":")).encode() + b"\n"
@@ -415,9 +415,9 @@ def _link_shown() -> Iterator[Callable[[str], None]]:
     What is not a terminal may be the journal, which other users read, also weeks later. The file is `link` in
     RUNTIME_DIRECTORY (systemd), else in a directory of its own, and is removed at the end.
     """
-    told = "The link opens one session within ten minutes. SIGHUP makes another link."
+    hint = "The link opens one session within ten minutes. SIGHUP makes another link."
     if sys.stdout.isatty():
-        yield lambda link: print(f"fshipper browse: {link}\n{told}", flush=True)
+        yield lambda link: print(f"fshipper browse: {link}\n{hint}", flush=True)
         return
     with contextlib.ExitStack() as made:
         directory = os.environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]
@@ -426,7 +426,7 @@ def _link_shown() -> Iterator[Callable[[str], None]]:
 
         def write(link: str) -> None:
             replace_file(path, f"{link}\n".encode(), mode=0o600)
-            print(f"fshipper browse: the link is in {path}\n{told}", flush=True)
+            print(f"fshipper browse: the link is in {path}\n{hint}", flush=True)
 
         yield write
 

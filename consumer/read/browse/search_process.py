@@ -52,7 +52,7 @@ class _SearchRequest(BaseModel):
 
 
 class Around(_SearchRequest):
-    """A line whose neighbours are requested; its host and file are the request's."""
+    """A line whose neighbours are requested. Its host and file are the request's."""
 
     time: Annotated[str, Field(max_length=40)]
     offset: Annotated[int, Field(ge=0)]
@@ -100,7 +100,7 @@ def read_request(text: str) -> SearchRequest:
 
 
 def command(request: SearchRequest) -> SearchCommand:
-    """The command for `request`. Raises UsageError: it is wrong; the hint has the correction."""
+    """The command for `request`. Raises UsageError with the correction as its hint."""
     now_ns = time.time_ns()
     zone = zone_of(request.timezone) or dt.UTC
     since_ns = max(0, moment(request.since, now_ns, zone)) if request.since else 0
@@ -218,7 +218,10 @@ class SearchProcess:
             raise
 
     def next_line(self, timeout: float) -> bytes | None:
-        """The next line; empty: the process has ended; None: there was none in `timeout` seconds."""
+        """The next line.
+
+        Empty means that the process has ended. None means that there was none in `timeout` seconds.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._lines or self._ended, timeout)
             if not self._lines:
@@ -229,7 +232,7 @@ class SearchProcess:
             return line
 
     def end(self) -> int:
-        """Its exit code, after the output was read; what still runs of its group is ended."""
+        """Its exit code, after the output was read. What still runs of its group is ended."""
         with self._changed:
             self._closed = True
             self._lines.clear()
@@ -304,7 +307,7 @@ class SearchProcess:
 
 
 def json_lines(process: SearchProcess, *, beat_seconds: float, deadline: float) -> Iterator[dict[str, Any] | None]:
-    """The objects that the process writes; None each `beat_seconds` without one. Ends at `deadline` (monotonic)."""
+    """The objects that the process writes. None means `beat_seconds` without one. Ends at `deadline` (monotonic)."""
     while (left := deadline - time.monotonic()) > 0:
         line = process.next_line(min(beat_seconds, left))
         if line == b"":
