@@ -47,7 +47,8 @@ MODULES = (
     "producer.cli", "producer.app", "producer.preflight.validate", "producer.discovery.watcher", "consumer.cli",
     "consumer.app", "consumer.audit.app", "consumer.fleet.app", "consumer.read.tail", "consumer.read.search",
     "consumer.read.browse.app", "consumer.dlq.app", "consumer.audit.redact", "partitioner.cli", "partitioner.app",
-    "partitioner.access.app", "partitioner.access.cli", "deploy.install.cli", "shipper.main", "shipper.config", "spark_analytics.cli",
+    "partitioner.access.app", "partitioner.access.cli", "deploy.install.cli", "shipper.main", "shipper.config",
+    "spark_analytics.cli",
     "spark_analytics.delivery.send", "typer", "typer._click.decorators", "pydantic.type_adapter", "nats.js",
     "rich.live", "rich.console", "structlog.dev", "tomli_w", "zstandard",
 )  # fmt: skip
