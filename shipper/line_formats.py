@@ -236,36 +236,10 @@ def in_one(families: Sequence[TimeFamily]) -> tuple[str, tuple[str, ...]]:
 
 
 TIME_PATHS = (
-    "@timestamp",
-    "timestamp",
-    "time",
-    "ts",
-    "datetime",
-    "date",
-    "eventTime",
-    "time_local",
-    "t",
-    "@t",
-    "t.$date",
-    "__REALTIME_TIMESTAMP",
-    "asctime",
-    "instant.epochSecond",
-    "Timestamp",
-    "EventTime",
-    "TimeCreated",
-    "time_iso8601",
-    "start_time",
-    "T",
-    "Time",
-    "timeUnixNano",
-    "event_timestamp",
-    "TimeGenerated",
-    "log.time",
-    "log.ts",
-    "log.timestamp",
-    "timeMillis",
-    "requestReceivedTimestamp",
-    "stageTimestamp",
-)
+    "@timestamp", "timestamp", "time", "ts", "datetime", "date", "eventTime", "time_local", "t", "@t", "t.$date",
+    "__REALTIME_TIMESTAMP", "asctime", "instant.epochSecond", "Timestamp", "EventTime", "TimeCreated", "time_iso8601",
+    "start_time", "T", "Time", "timeUnixNano", "event_timestamp", "TimeGenerated", "log.time", "log.ts",
+    "log.timestamp", "timeMillis", "requestReceivedTimestamp", "stageTimestamp",
+)  # fmt: skip
 """Keys of the time in JSON lines: a text, or a number since 1970. The first that exists is used; a dot leads into an
 object, or into a text that is one. An object is no time."""

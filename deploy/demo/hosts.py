@@ -24,22 +24,10 @@ LONG_LINE_BYTES = 400_000
 METHODS = ("GET",) * 12 + ("POST",) * 3 + ("HEAD", "PUT")
 STATUSES = (200,) * 40 + (304,) * 6 + (301, 302, 404, 404, 403, 499, 500, 502)
 PATHS = (
-    "/",
-    "/index.html",
-    "/api/v1/orders",
-    "/api/v1/orders/{n}",
-    "/products/{n}",
-    "/products/{n}/reviews?page=2",
-    "/assets/app.3f9c1e.js",
-    "/assets/site.css",
-    "/search?q=gr%C3%BCner+tee",
-    "/cart",
-    "/checkout",
-    "/favicon.ico",
-    "/health",
-    "/wp-login.php",
-    "/images/{n}/large.webp",
-)
+    "/", "/index.html", "/api/v1/orders", "/api/v1/orders/{n}", "/products/{n}", "/products/{n}/reviews?page=2",
+    "/assets/app.3f9c1e.js", "/assets/site.css", "/search?q=gr%C3%BCner+tee", "/cart", "/checkout", "/favicon.ico",
+    "/health", "/wp-login.php", "/images/{n}/large.webp",
+)  # fmt: skip
 REFERERS = ("-", "-", "https://shop.example.net/", "https://shop.example.net/search?q=tee", "https://www.example.org/")
 AGENTS = (
     "Mozilla/5.0 (X11; Linux x86_64; rv:143.0) Gecko/20100101 Firefox/143.0",

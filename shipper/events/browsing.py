@@ -24,20 +24,10 @@ def browse_searched(
     """A search of a browser has ended. The query is hashed with a key of this run: it may hold personal data."""
     _SEARCHES.labels(outcome).inc()
     logger.info(
-        "browse_searched",
-        user=user,
-        hosts=hosts,
-        files=files,
-        since=since,
-        until=until,
-        query_hash=query_hash,
-        follow=follow,
-        outcome=outcome,
-        lines=lines,
-        sent_bytes=sent_bytes,
-        read_bytes=read_bytes,
-        seconds=seconds,
-    )
+        "browse_searched", user=user, hosts=hosts, files=files, since=since, until=until, query_hash=query_hash,
+        follow=follow, outcome=outcome, lines=lines, sent_bytes=sent_bytes,
+        read_bytes=read_bytes, seconds=seconds,
+    )  # fmt: skip
 
 
 def browse_session_opened(*, address: str) -> None:

@@ -36,10 +36,9 @@ _HOLES = Gauge("fshipper_archive_open_holes", "Sources that wait for missing blo
 _REWRITTEN = Counter("fshipper_archive_rewritten_total", "Valid blocks whose source checksum differs", ["partition"])
 _FORKED = Counter("fshipper_archive_forked_sources_total", "Sources that two producers continued", ["partition"])
 _CROSSED = Counter(
-    "fshipper_archive_sources_in_two_partitions_total",
-    "Sources that arrived in a second partition without a move",
+    "fshipper_archive_sources_in_two_partitions_total", "Sources that arrived in a second partition without a move",
     ["partition"],
-)
+)  # fmt: skip
 _SEALED = Counter("fshipper_archive_sealed_segments_total", "Segments sealed", ["partition"])
 _MERGED = Counter("fshipper_archive_merged_segments_total", "Small segments merged into larger ones", ["partition"])
 _DAMAGED = Counter(
@@ -47,10 +46,9 @@ _DAMAGED = Counter(
 )
 _REMOVED = Counter("fshipper_archive_removed_bytes_total", "Stored bytes of days that retention removed", ["reason"])
 _DOUBLED = Gauge(
-    "fshipper_archive_doubled_bytes",
-    "Bytes of sources that sealed segments hold twice, by where the later copy is",
+    "fshipper_archive_doubled_bytes", "Bytes of sources that sealed segments hold twice, by where the later copy is",
     ["partition"],
-)
+)  # fmt: skip
 _TROUBLE = Gauge("fshipper_archive_trouble", "1 while the archive cannot be written", ["partition"])
 _LINKS_FAILED = Counter(
     "fshipper_live_links_failed_total", "Open files that have no link below live/, as on file systems without links"
@@ -98,10 +96,9 @@ _HOST_BACKLOG_AGE = Gauge(
     "fshipper_hosts_backlog_age_seconds", "Age of the oldest byte that a live host has not shipped"
 )
 _PARTITION_LAG = Gauge(
-    "fshipper_partition_lag_messages",
-    "Messages in the stream that are not archived, from the server",
+    "fshipper_partition_lag_messages", "Messages in the stream that are not archived, from the server",
     ["partition"],
-)
+)  # fmt: skip
 _PARTITION_FILLED = Gauge(
     "fshipper_partition_filled_ratio", "Part of the stream's max_bytes that is used", ["partition"]
 )
@@ -150,13 +147,9 @@ def partition_seen(*, partition: int, lag: int, filled: float, collectors: int, 
 def stream_crowded(*, partition: int, host: str, of_messages: float, filled: float) -> None:
     """The stream of a partition is nearly full, and `host` has the most messages in it: this part of them."""
     logger.warning(
-        "stream_crowded",
-        partition=partition,
-        host=host,
-        of_messages=round(of_messages, 3),
-        filled=round(filled, 3),
+        "stream_crowded", partition=partition, host=host, of_messages=round(of_messages, 3), filled=round(filled, 3),
         hint="docs/operations/troubleshooting.md, one host exceeds its limits",
-    )
+    )  # fmt: skip
 
 
 def partitions_gone(*, partitions: Iterable[int]) -> None:
@@ -193,12 +186,9 @@ def dead_letter_cut(*, partition: int, host: str, letters: int) -> None:
     """A host has more dead letters than its budget: these are kept with their reason and their first bytes only."""
     _CUT_DEAD_LETTERS.inc(letters)
     logger.warning(
-        "dead_letter_cut",
-        partition=partition,
-        host=host,
-        letters=letters,
+        "dead_letter_cut", partition=partition, host=host, letters=letters,
         hint="`fshipper dlq ls` shows why its messages cannot be applied",
-    )
+    )  # fmt: skip
 
 
 def host_over_budget(*, partition: int, host: str, budget: str, messages: int) -> None:
@@ -208,25 +198,18 @@ def host_over_budget(*, partition: int, host: str, budget: str, messages: int) -
     """
     _OVER_BUDGET.labels(str(partition), budget).inc(messages)
     logger.error(
-        "host_over_budget",
-        partition=partition,
-        host=host,
-        budget=budget,
-        messages=messages,
+        "host_over_budget", partition=partition, host=host, budget=budget, messages=messages,
         hint="other hosts are not affected; docs/operations/troubleshooting.md, one host exceeds its limits",
-    )
+    )  # fmt: skip
 
 
 def question_refused(*, host: str, partition: int | None, reason: str) -> None:
     """A request on `ctl.up` is refused: its host sends too many, or requests what only the partitioner may have."""
     _REFUSED_QUESTIONS.labels("-" if partition is None else str(partition)).inc()
     logger.warning(
-        "question_refused",
-        host=host,
-        partition=partition,
-        reason=reason,
+        "question_refused", host=host, partition=partition, reason=reason,
         hint="nothing of other hosts is affected; if it continues, examine the host or revoke its key",
-    )
+    )  # fmt: skip
 
 
 def gap_recorded(*, partition: int, host: str, file: str, start: int, end: int, reason: str) -> None:
@@ -276,49 +259,34 @@ def source_archived_before(*, partition: int, other: int, host: str, file: str, 
     """A source arrives in a second partition without a move: what the archive holds is dropped, the rest is written."""
     _CROSSED.labels(str(partition)).inc()
     logger.warning(
-        "source_archived_before",
-        partition=partition,
-        other=other,
-        host=host,
-        file=file,
-        source=source,
+        "source_archived_before", partition=partition, other=other, host=host, file=file, source=source,
         watermark=watermark,
-    )
+    )  # fmt: skip
 
 
 def collector_follows_map(*, version: int, partitions: int, configured: int) -> None:
     """SHIPPER_PARTITIONS disagrees with the partition map of the server; the collector reads what the map uses."""
     logger.warning(
-        "collector_follows_map",
-        map_version=version,
-        map_partitions=partitions,
-        configured=configured,
+        "collector_follows_map", map_version=version, map_partitions=partitions, configured=configured,
         hint="the map decides: SHIPPER_PARTITIONS is not needed",
-    )
+    )  # fmt: skip
 
 
 def partitions_without_stream(*, missing: list[int], there: list[int]) -> None:
     """SHIPPER_READ_PARTITIONS names partitions that the server does not have; the collector waits for their streams."""
     logger.warning(
-        "partitions_without_stream",
-        missing=missing,
-        there=there,
+        "partitions_without_stream", missing=missing, there=there,
         hint="set SHIPPER_READ_PARTITIONS (--partitions) to partitions that are there, or leave it out to read all",
-    )
+    )  # fmt: skip
 
 
 def archived_elsewhere(*, partition: int, directory: str, collector: str, host: str, first: int, last: int) -> None:
     """Messages of a partition are in another collector's archive; this one continues after them."""
     logger.warning(
-        "archived_elsewhere",
-        partition=partition,
-        first_message=first,
-        last_message=last,
-        collector=collector,
-        on_host=host,
-        directory=directory or "not known",
+        "archived_elsewhere", partition=partition, first_message=first, last_message=last, collector=collector,
+        on_host=host, directory=directory or "not known",
         hint="one archive for all collectors: set the same SHIPPER_DIRECTORY, or audit each of them",
-    )
+    )  # fmt: skip
 
 
 def journal_unreadable(*, partition: int, journal: str, error: str) -> None:
@@ -504,12 +472,9 @@ def hosts_over_share(*, hosts: Sequence[str], share: int) -> None:
     _HOSTS_OVER_SHARE.set(len(hosts))
     if hosts:
         logger.warning(
-            "hosts_over_share",
-            hosts=list(hosts[:5]),
-            count=len(hosts),
-            share_bytes=share,
+            "hosts_over_share", hosts=list(hosts[:5]), count=len(hosts), share_bytes=share,
             hint="their oldest closed days are removed first; other hosts lose nothing",
-        )
+        )  # fmt: skip
 
 
 def day_removed(*, date: str, reason: str, octets: int, segments: int) -> None:

@@ -186,13 +186,9 @@ def block_over_budget(*, file: str, offset: int, error: str, retry_in: float, fi
     _OVER_BUDGET.inc()
     _HELD_BACK.set(files)
     logger.error(
-        "block_over_budget",
-        file=file,
-        offset=offset,
-        error=error,
-        retry_in=round(retry_in),
+        "block_over_budget", file=file, offset=offset, error=error, retry_in=round(retry_in),
         hint="correct the pattern and reload (SIGHUP), or raise pattern_time; other files go on, nothing is lost",
-    )
+    )  # fmt: skip
 
 
 def block_within_budget(*, file: str, offset: int, files: int) -> None:
@@ -458,22 +454,17 @@ def partition_by_map(*, partition: int, version: int, partitions: int, configure
 def partition_kept(*, partition: int, configured: int) -> None:
     """There is no partition map, and SHIPPER_PARTITIONS changed: the host stays where its checkpoint is."""
     logger.warning(
-        "partition_kept",
-        partition=partition,
-        configured=configured,
+        "partition_kept", partition=partition, configured=configured,
         hint="to move hosts: fshipper partition move --partitions N",
-    )
+    )  # fmt: skip
 
 
 def shipped_as_another_host(*, file: str, other: str, host: str) -> None:
     """A file was shipped under another host name before; it is shipped again, as this name was given."""
     logger.warning(
-        "shipped_as_another_host",
-        file=file,
-        other=other,
-        host=host,
+        "shipped_as_another_host", file=file, other=other, host=host,
         hint="the archive will have its lines for both hosts; to keep one name, set HOSTNAME (--host) to the other",
-    )
+    )  # fmt: skip
 
 
 def stream_denied(*, partition: int, reason: str) -> None:
