@@ -78,8 +78,8 @@ async def read_state(admin: Admin, wanted: Sequence[DesiredStream], *, subject: 
         name = str(info["config"]["name"])
         consumers = set(named.get(name, ()))
         consumers |= {COLLECTOR} if partition_of_stream(subject, name) is not None else set()
-        asked = {consumer: await admin.consumer(name, consumer) for consumer in sorted(consumers)}
-        found[name] = ActualStream(info, {consumer: known for consumer, known in asked.items() if known is not None})
+        received = {consumer: await admin.consumer(name, consumer) for consumer in sorted(consumers)}
+        found[name] = ActualStream(info, {consumer: known for consumer, known in received.items() if known is not None})
     return found
 
 
@@ -170,8 +170,8 @@ async def agreement(admin: Admin, prefix: str) -> ServerPartitions:
     )
 
 
-def checked_partitions(asked: int | None, found: ServerPartitions) -> int:
-    """The number of partitions to apply: `asked`, or that of the server; 1 for None and an empty server.
+def checked_partitions(requested: int | None, found: ServerPartitions) -> int:
+    """The number of partitions to apply: `requested`, or that of the server; 1 for None and an empty server.
 
     Raises ConfigError: the server has another number, so hosts would have to move; or it is an edge site.
     """
@@ -183,15 +183,15 @@ def checked_partitions(asked: int | None, found: ServerPartitions) -> int:
             hint=f"run: fshipper partition edge {numbers}; or set NATS_URL to the server of the centre",
         )
     there = found.partitions
-    if asked is None:
+    if requested is None:
         return there or max(found.streams, default=0) + 1
-    if there is None or max(1, asked) == there:
-        return max(1, asked)
+    if there is None or max(1, requested) == there:
+        return max(1, requested)
     source = f"the partition map (version {known.version})" if known else "the server"
-    wanted = counted(max(1, asked), "partition") + (" (0 means one)" if asked == 0 else "")
+    wanted = counted(max(1, requested), "partition") + (" (0 means one)" if requested == 0 else "")
     raise ConfigError(
         f"{source} has {counted(there, 'partition')}, and --partitions or SHIPPER_PARTITIONS requires {wanted}",
-        hint=f"to change the number: fshipper partition move --partitions {max(1, asked)}; to keep it, leave out"
+        hint=f"to change the number: fshipper partition move --partitions {max(1, requested)}; to keep it, leave out"
         f" --partitions and SHIPPER_PARTITIONS, or set them to {there}",
     )
 

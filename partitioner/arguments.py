@@ -1,8 +1,6 @@
 """What the arguments of a command mean: settings, sizes, times, streams; a session with the server."""
 
 import asyncio
-import contextlib
-import datetime as dt
 import re
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
@@ -15,7 +13,7 @@ from shipper.lifecycle import Stop
 from shipper.retry import SESSION, until_done
 from shipper.settings import Partitions, Settings
 from shipper.subjects import stream_name
-from shipper.units import parse_seconds, parse_size
+from shipper.units import parse_size
 
 ATTEMPTS = 6  # a cluster that elects a leader refuses, or does not answer, for some seconds
 
@@ -56,19 +54,6 @@ async def first_of(*waits: Coroutine[Any, Any, object]) -> None:
     finally:
         for task in tasks:
             task.cancel()
-
-
-def moment_of(text: str, now: dt.datetime, flag: str) -> dt.datetime:
-    """The time in `text`, UTC without another offset. Raises UsageError."""
-    with contextlib.suppress(ValueError, OverflowError):
-        return now - dt.timedelta(seconds=parse_seconds(text))
-    try:
-        found = dt.datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise UsageError(
-            f"{flag}: {text!r} is no time", hint="write 24h (ago), 2026-11-20 or 2026-11-20T10:00:00Z"
-        ) from None
-    return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
 
 
 _PARTITION = re.compile(r"p?(\d{1,6})")

@@ -201,14 +201,14 @@ def backup(options: BackupOptions) -> None:
 
 async def _save(admin: Admin, store: BackupDirectory, name: str, consumers: bool, began: Began) -> SavedStream:
     heads: list[Json] = []
-    told: Callable[[int], None] | None = None
+    advance: Callable[[int], None] | None = None
     chunks = stream_snapshot.snapshot(admin.connection, name, consumers=consumers, begun=heads.append)
     with store.writing(name) as file:
         async with contextlib.aclosing(chunks):  # type: ignore[type-var]
             async for chunk in chunks:
-                told = told or began(name, int(heads[0]["state"]["bytes"]))
+                advance = advance or began(name, int(heads[0]["state"]["bytes"]))
                 file.write(chunk)
-                told(len(chunk))
+                advance(len(chunk))
         return file.finish({key: heads[0][key] for key in ("config", "state")})
 
 
@@ -238,9 +238,13 @@ def restore(options: RestoreOptions) -> None:
 
 
 async def _bring_back(
-    admin: Admin, store: BackupDirectory, chosen: Sequence[SavedStream], options: RestoreOptions,
-    taken: dict[str, list[str]], began: Began,
-) -> list[tuple[SavedStream, Json]]:  # fmt: skip
+    admin: Admin,
+    store: BackupDirectory,
+    chosen: Sequence[SavedStream],
+    options: RestoreOptions,
+    taken: dict[str, list[str]],
+    began: Began,
+) -> list[tuple[SavedStream, Json]]:
     """Make each of `chosen` a stream of the server; all files are proven, and all names free, before the first is.
 
     `taken`: subjects of the server's streams, by name.

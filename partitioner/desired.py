@@ -181,11 +181,13 @@ def _desired(content: Any) -> DesiredConfig:
 
 def _known(value: Any) -> tuple[Json, tuple[Json, ...]]:
     """A stream with its consumers, in any of the formats that a server or a person writes."""
-    told = _object(value, "a stream")
-    config = _object(told["config"], "config") if "config" in told else told
-    consumers = [_consumer(each) for each in _list(told.get("consumers") or config.get("consumers") or [], "consumers")]
-    if "stream_name" in told and "config" in told:  # `nats consumer info --json`
-        return {"name": str(told["stream_name"])}, (_consumer(told),)
+    given = _object(value, "a stream")
+    config = _object(given["config"], "config") if "config" in given else given
+    consumers = [
+        _consumer(each) for each in _list(given.get("consumers") or config.get("consumers") or [], "consumers")
+    ]
+    if "stream_name" in given and "config" in given:  # `nats consumer info --json`
+        return {"name": str(given["stream_name"])}, (_consumer(given),)
     config = without_server_notes(in_server_units({key: each for key, each in config.items() if key != "consumers"}))
     if not isinstance(config.get("name"), str) or not config["name"]:
         raise ConfigError("a stream has no name")
@@ -205,8 +207,8 @@ def _joined(streams: list[tuple[Json, tuple[Json, ...]]]) -> tuple[tuple[Json, t
 
 
 def _consumer(value: Any) -> Json:
-    told = _object(value, "a consumer")
-    config = without_server_notes(in_server_units(_object(told.get("config", told), "config")))
+    given = _object(value, "a consumer")
+    config = without_server_notes(in_server_units(_object(given.get("config", given), "config")))
     name = config.get("durable_name") or config.get("name")
     if not isinstance(name, str):
         raise ConfigError("a consumer has no durable_name")

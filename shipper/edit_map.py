@@ -109,8 +109,8 @@ def _shortest(span: Span, edited: Edited) -> list[Edit]:
 def _check(edits: list[Edit], span: Span, edited: Edited) -> None:
     taken = sum(edit.unchanged + edit.taken for edit in edits)
     given = sum(edit.unchanged + edit.given for edit in edits)
-    behind = span.length - taken
-    if behind < 0 or edited.content - given != behind or any(edit.taken <= 0 or edit.given < 0 for edit in edits):
+    rest = span.length - taken
+    if rest < 0 or edited.content - given != rest or any(edit.taken <= 0 or edit.given < 0 for edit in edits):
         raise Poison(f"the map of the edits does not lead from Log-Span {span} to {edited.content} bytes of content")
     if filtered_bytes(edits) != edited.filtered:
         raise Poison(f"the map of the edits does not leave out {edited.filtered} bytes, the number in Log-Edits")

@@ -148,17 +148,17 @@ async def supervised(pulses: Callable[[], Iterable[Pulse]], status: Callable[[],
 async def _tell(pulses: Callable[[], Iterable[Pulse]], status: Callable[[], str]) -> None:
     watchdog = _watchdog_seconds()
     patience = max(watchdog / 2, LEAST_PATIENCE_SECONDS)
-    said = ""
+    last = ""
     while True:
         late = [pulse for pulse in pulses() if pulse.overdue > patience] if watchdog else []
         stuck = "; ".join(f"{pulse.name} has not gone on for {pulse.overdue:.0f} s" for pulse in late)
         text = stuck or " ".join(status().split())
-        news = ["WATCHDOG=1"] * bool(watchdog and not late) + [f"STATUS={text}"] * (text != said)
+        news = ["WATCHDOG=1"] * bool(watchdog and not late) + [f"STATUS={text}"] * (text != last)
         if news:
             notify("\n".join(news))
         for pulse in late:
             events.progress_stopped(what=pulse.name, seconds=pulse.overdue)
-        said = text
+        last = text
         await asyncio.sleep(min(STATUS_SECONDS, watchdog / PINGS) if watchdog else STATUS_SECONDS)
 
 

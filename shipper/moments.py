@@ -49,6 +49,17 @@ def moment(text: str, now_ns: int, zone: dt.tzinfo = dt.UTC, *, after_ns: int = 
     return _ns(when, zone) + (int(fraction[1][:9].ljust(9, "0")) if fraction else 0)
 
 
+def day(text: str, today: dt.date) -> dt.date:
+    """The day that `text` names: a date, `today` or `yesterday`, UTC. Raises UsageError: it names none."""
+    named = {"today": today, "yesterday": today - dt.timedelta(days=1)}
+    if text in named:
+        return named[text]
+    try:
+        return dt.datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=dt.UTC).date()
+    except ValueError:
+        raise UsageError(f"{text!r} is no day", hint="write YYYY-MM-DD, today or yesterday; days are UTC") from None
+
+
 def duration_seconds(text: str) -> float | None:
     """The seconds of a duration (`10m`, `1h ago`); None: it is none. Raises UsageError: it may mean two."""
     plain = re.sub(r"\s+ago$", "", text.strip(), flags=re.IGNORECASE)

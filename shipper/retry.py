@@ -52,9 +52,13 @@ class Patience:
     """How long a program goes on without a server: briefly at its start, later as long as its work allows."""
 
     def __init__(
-        self, *, at_start: float, later: float, clock: Callable[[], float] = time.monotonic,
+        self,
+        *,
+        at_start: float,
+        later: float,
+        clock: Callable[[], float] = time.monotonic,
         group: SessionGroup | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._group = group or SessionGroup()
         self._at_start = at_start
         self._later = later

@@ -138,9 +138,9 @@ def _check_expression(expression: str) -> None:
         raise ValueError(f"{expression!r} is no UTF-8") from None
     except (re.error, OverflowError, RecursionError) as error:
         where = f" at byte {position}" if (position := getattr(error, "pos", None)) is not None else ""
-        said = getattr(error, "msg", "a repetition is too large")
+        reason = getattr(error, "msg", "a repetition is too large")
         raise ValueError(
-            f"{expression!r} is no regular expression: {said}{where};"
+            f"{expression!r} is no regular expression: {reason}{where};"
             r" write \ before a character that stands for itself, as in \( or \["
         ) from None
 

@@ -111,9 +111,14 @@ def rendered(console: Console, table: Table, *, width: int = 0) -> list[Text]:
 
 
 def _table(
-    columns: Sequence[str], rows: Sequence[Sequence[Text]], chosen: Sequence[str], numbers: Collection[str],
-    wrapped: str, *, boxed: bool,
-) -> Table:  # fmt: skip
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Text]],
+    chosen: Sequence[str],
+    numbers: Collection[str],
+    wrapped: str,
+    *,
+    boxed: bool,
+) -> Table:
     """The table with one choice of columns."""
     table = Table(box=Table().box if boxed else None, header_style="bold", pad_edge=boxed)
     for name in chosen:

@@ -121,9 +121,9 @@ def print_summary(
     as text it is a second line, only if one did.
     """
     if style == "json":
-        told = {"v": 1, "summary": what, **{f"{noun}s": count for noun, count in counts.items()}}
+        fields = {"v": 1, "summary": what, **{f"{noun}s": count for noun, count in counts.items()}}
         rules = {"redacted": dict(sorted(redacted.items()))} if redacted else {}
-        text = json.dumps(told | rules | {"seconds": round(seconds, 3)})
+        text = json.dumps(fields | rules | {"seconds": round(seconds, 3)})
     else:
         text = f"{what} {', '.join(counted(count, noun) for noun, count in counts.items())} in {seconds:.1f} s"
         if redacted:

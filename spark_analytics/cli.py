@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from shipper import layout, units, zone_names
+from shipper import layout, moments, units, zone_names
 from shipper.errors import EXIT_OTHER, ConfigError, Permanent, Unavailable, UsageError
 from spark_analytics.archive import inventory
 from spark_analytics.archive.archives import Archives
@@ -172,7 +172,7 @@ def compact(
     master: Master = None,
 ) -> None:
     """Write the lines of a day as Parquet under <out>/raw, for repeated queries."""
-    day = chosen_day(date)
+    day = moments.day(date, dt.datetime.now(dt.UTC).date())
     with _opened(out, *_named(archive), master=master) as (target, *places):
         session.require_runtime()
         from spark_analytics import pipeline  # noqa: PLC0415 - needs pyspark
@@ -385,10 +385,11 @@ def _matches(text: str) -> list[str]:
 def _dates(archives: Archives, date: str, since: str, until: str) -> list[str]:
     """The days to report: the named one, or the days of a range that the archive has; none if no day is over."""
     archives.check()
+    today = dt.datetime.now(dt.UTC).date()
     if not (since or until):
-        return [chosen_day(date).isoformat()]
-    first = chosen_day(since).isoformat() if since else ""
-    last = chosen_day(until or "yesterday").isoformat()
+        return [moments.day(date, today).isoformat()]
+    first = moments.day(since, today).isoformat() if since else ""
+    last = moments.day(until or "yesterday", today).isoformat()
     if until and first > last:
         raise UsageError(f"--since {first} is after --until {last}", hint="exchange them: --since is the first day")
     known = archives.days()
@@ -399,24 +400,6 @@ def _dates(archives: Archives, date: str, since: str, until: str) -> list[str]:
             hint="choose other days; `ls _manifest` in the archive lists them",
         )
     return found
-
-
-def chosen_day(text: str, today: dt.date | None = None) -> dt.date:
-    """The day that `text` names.
-
-    Raises:
-        UsageError: it is neither a date nor `today` nor `yesterday`.
-    """
-    today = today or dt.datetime.now(dt.UTC).date()
-    named = {"today": today, "yesterday": today - dt.timedelta(days=1)}
-    if text in named:
-        return named[text]
-    try:
-        return dt.datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=dt.UTC).date()
-    except ValueError:
-        raise UsageError(
-            f"{text!r} is no day", hint="give --date as YYYY-MM-DD, today or yesterday; days are UTC"
-        ) from None
 
 
 def _run(request: "Request", dates: list[str]) -> "Iterator[DayResult]":

@@ -26,6 +26,7 @@ PURE = frozenset(
         "layout",
         "manifest",
         "units",
+        "moments",
         "ports",
         "edit_map",
         "heartbeat",

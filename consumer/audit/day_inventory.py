@@ -15,7 +15,7 @@ from consumer.archive import manifests
 from consumer.archive.expected_file import ExpectedFile, of_segment
 from consumer.archive.finding import Finding, Kind, Weight
 from consumer.segments.sealer import unfinished_target
-from shipper import layout, manifest
+from shipper import layout, manifest, moments
 from shipper.errors import UsageError
 from shipper.manifest import Damage, Segment
 
@@ -188,21 +188,11 @@ def chosen_days(date: str, since: str, until: str) -> tuple[str, str]:
     """
     if date and (since or until):
         raise UsageError("--date goes without --since and --until", hint="give one day, or a first and a last one")
-    first, last = _day(date or since), _day(date or until)
+    today = dt.datetime.now(dt.UTC).date()
+    first, last = (str(moments.day(text, today)) if text else "" for text in (date or since, date or until))
     if last and first > last:
         raise UsageError(f"--since {first} is after --until {last}", hint="exchange them: --since is the first day")
     return first, last
-
-
-def _day(text: str) -> str:
-    today = dt.datetime.now(dt.UTC).date()
-    named = {"": "", "today": str(today), "yesterday": str(today - dt.timedelta(days=1))}
-    if text in named:
-        return named[text]
-    try:
-        return str(dt.datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=dt.UTC).date())
-    except ValueError:
-        raise UsageError(f"{text!r} is no day", hint="write YYYY-MM-DD, today or yesterday; days are UTC") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,9 +110,14 @@ def _limits(limits: AccountLimits) -> str:
 
 
 def _account(
-    roster: Roster, name: str, members: Sequence[Member], exports: Iterable[AccountExport],
-    imports: Iterable[tuple[str, AccountExport]], *, settings: Sequence[str],
-) -> str:  # fmt: skip
+    roster: Roster,
+    name: str,
+    members: Sequence[Member],
+    exports: Iterable[AccountExport],
+    imports: Iterable[tuple[str, AccountExport]],
+    *,
+    settings: Sequence[str],
+) -> str:
     lines = [*settings, "users: [\n" + "".join(_user(each, rights_of(each, roster)) for each in members) + "  ]"]
     offers = [
         f"    {{ {export.kind}: {json.dumps(export.subject)}{', response_type: stream' if export.many else ''} }}\n"

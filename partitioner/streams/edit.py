@@ -87,9 +87,13 @@ def edit(options: EditOptions) -> None:
 
 
 def _change(
-    settings: Settings, wanted: DesiredStream, actual: ActualStream | None, options: CopyConfigOptions | EditOptions, *,
+    settings: Settings,
+    wanted: DesiredStream,
+    actual: ActualStream | None,
+    options: CopyConfigOptions | EditOptions,
+    *,
     dry_run: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     """Show the difference, prompt, and apply it."""
     allowed = AllowedChanges(data_loss=options.allow_data_loss, recreate_consumers=options.recreate_consumers)
     found = {wanted.name: actual} if actual else {}

@@ -5,15 +5,17 @@ import contextlib
 import datetime as dt
 import json
 import sys
+import time
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
-from partitioner.arguments import existing, full_name, moment_of, with_admin
+from partitioner.arguments import existing, full_name, with_admin
 from partitioner.options import PurgeOptions, RemoveMessageOptions
-from shipper import codec
+from shipper import codec, moments
 from shipper.commands import settings_of
 from shipper.errors import Fatal, Poison, Unavailable, UsageError
 from shipper.jetstream.admin import Admin, Json
+from shipper.layout import NANOSECONDS
 from shipper.model import Block
 from shipper.prompts import confirm
 from shipper.settings import Settings
@@ -107,8 +109,8 @@ def purge(options: PurgeOptions) -> None:
     name = full_name(options.stream, settings.logs.subject)
     moment = ""
     if before is not None:
-        since = moment_of(before, dt.datetime.now(dt.UTC), "--before")
-        moment = since.astimezone(dt.UTC).isoformat().replace("+00:00", "Z")
+        seconds, rest_ns = divmod(moments.moment(before, time.time_ns()), NANOSECONDS)
+        moment = f"{dt.datetime.fromtimestamp(seconds, dt.UTC):%Y-%m-%dT%H:%M:%S}.{rest_ns:09d}Z"
 
     async def read_state(admin: Admin) -> tuple[int, ArchivedPosition]:
         end = int((await existing(admin, name))["state"]["last_seq"]) + 1

@@ -41,8 +41,8 @@ def line(event: Event) -> str:
         with contextlib.suppress(KeyError, TypeError, ValueError):
             sentence = say(event)
     if not sentence:
-        told = ", ".join(f"{key} {value}" for key, value in event.items() if key not in {"type", "id", "timestamp"})
-        sentence = f"{kind_of(event) or 'something'}: {told}"[:MAX_TEXT]
+        shown = ", ".join(f"{key} {value}" for key, value in event.items() if key not in {"type", "id", "timestamp"})
+        sentence = f"{kind_of(event) or 'something'}: {shown}"[:MAX_TEXT]
     return f"{when + 'Z' if when else '-'} {sentence}"
 
 

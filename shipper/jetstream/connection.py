@@ -87,34 +87,36 @@ def refused_right(text: str) -> str:
 
 def unconnected(troubles: Sequence[str], settings: NatsSettings) -> ShipperError:
     """What to raise where no server would have us; `troubles` are theirs, one a server, with its address."""
-    said = "; ".join(troubles)
+    answers = "; ".join(troubles)
     for mark, why, hint in _TLS:
-        if mark in said:
-            return CertificateRefused(f"no secure connection: {why.format(settings.certificate)} ({said})", hint=hint)
-    if NO_TLS in said:
+        if mark in answers:
+            return CertificateRefused(
+                f"no secure connection: {why.format(settings.certificate)} ({answers})", hint=hint
+            )
+    if NO_TLS in answers:
         return InsecureConnection(
             f"no secure connection: the settings require TLS ({_required_by(settings)}), and {NO_TLS};"
-            f" neither the user nor any data was sent ({said})",
+            f" neither the user nor any data was sent ({answers})",
             hint="add a `tls` block to the server's configuration; if the server has one, something between it and"
             " this machine removes TLS. Only on a network that you trust: use nats:// and unset NATS_CA and"
             " NATS_CERTIFICATE",
         )
     if any(_HANDSHAKE in trouble and _EOF not in trouble for trouble in troubles):
         return InsecureConnection(
-            f"no secure connection: the TLS handshake failed, and nothing was sent in the clear ({said})",
+            f"no secure connection: the TLS handshake failed, and nothing was sent in the clear ({answers})",
             hint="unset NATS_TLS_FIRST, or set `handshake_first` in the server's `tls` block"
             if settings.tls_first
             else "check that NATS_URL names the NATS port of the server, and that no proxy between answers for it",
         )
-    if "authorization" in said.lower():
+    if "authorization" in answers.lower():
         return Fatal(
-            f"the NATS server refuses us: {said}",
+            f"the NATS server refuses us: {answers}",
             hint="check NATS_NKEY, NATS_CREDS, NATS_CERTIFICATE, NATS_USER; `fshipper hosts add` gives a host rights",
         )
     hint = "start one (`fshipper server` on this machine) or correct NATS_URL (--url)"
-    if _SILENT in said:
+    if _SILENT in answers:
         hint = "where the server begins with TLS (`handshake_first`), set NATS_TLS_FIRST=true with NATS_CA"
-    return Unavailable(f"no NATS server answers ({said})", hint=hint)
+    return Unavailable(f"no NATS server answers ({answers})", hint=hint)
 
 
 def _required_by(settings: NatsSettings) -> str:
@@ -231,11 +233,12 @@ class Connection:
 
     def refuses(self, error: str) -> bool:
         """Whether `error` is the server's refusal of a subject that can be done without."""
-        said = error.lower()
+        text = error.lower()
         refused = {
-            subject for subject in self.dispensable
-            if f'publish to "{subject.lower()}"' in said or f'subscription to "{subject.lower()}"' in said
-        }  # fmt: skip
+            subject
+            for subject in self.dispensable
+            if f'publish to "{subject.lower()}"' in text or f'subscription to "{subject.lower()}"' in text
+        }
         self.refused |= refused
         return bool(refused)
 

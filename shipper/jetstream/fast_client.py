@@ -71,8 +71,8 @@ class ProtocolFilter(asyncio.BufferedProtocol):
         was_full = self._end == len(self._buffer)
         if self._end >= self._whole:
             self._whole = begin = 0
-            while begin < self._end and (behind := self._handle(begin)) > begin:
-                begin = behind
+            while begin < self._end and (end := self._handle(begin)) > begin:
+                begin = end
             self._keep(begin)
         if was_full or self._whole > len(self._buffer):  # more bytes came than it can hold, or will come
             size = max(self._whole, min(2 * len(self._buffer), MOST_BYTES), self._end + FIRST_BYTES)
@@ -115,23 +115,23 @@ class ProtocolFilter(asyncio.BufferedProtocol):
         if line_end < 0:
             return begin
         words = bytes(self._view[begin:line_end]).split()
-        body = behind = line_end + len(_END)
+        body = end = line_end + len(_END)
         arrived = None
         if words and words[0] in {b"HMSG", b"MSG"}:
             try:
-                behind += int(words[-1]) + len(_END)
-                if behind > self._end:
-                    self._whole = behind - begin
+                end += int(words[-1]) + len(_END)
+                if end > self._end:
+                    self._whole = end - begin
                     return begin
                 if self._is_wanted(int(words[2])):
-                    arrived = self._arrived(words, body, behind - len(_END))
+                    arrived = self._arrived(words, body, end - len(_END))
             except (ValueError, IndexError):
-                behind = self._end
+                end = self._end
         if arrived is not None:
             self._take(arrived)
         else:
-            self._way.data_received(bytes(self._view[begin:behind]))
-        return behind
+            self._way.data_received(bytes(self._view[begin:end]))
+        return end
 
     def _arrived(self, words: list[bytes], body: int, end: int) -> RawMessage:
         """The message whose first line is `words`: MSG subject sid [reply] size, HMSG ... [reply] headers size."""
@@ -262,9 +262,13 @@ class TolerantClient(Client):
             sieve.put(came)
 
     async def request(
-        self, subject: str, payload: bytes = b"", timeout: float = 0.5,  # noqa: ASYNC109 - as in nats-py
-        old_style: bool = False, headers: dict[str, Any] | None = None,
-    ) -> Message:  # fmt: skip
+        self,
+        subject: str,
+        payload: bytes = b"",
+        timeout: float = 0.5,  # noqa: ASYNC109 - as in nats-py
+        old_style: bool = False,
+        headers: dict[str, Any] | None = None,
+    ) -> Message:
         """The first reply. Raises NoRespondersError: the server reports that there is no subscriber."""
         assert not old_style  # noqa: S101 - no caller of ours wants it
         answer = cast(

@@ -49,9 +49,15 @@ class OrderedReader:
     """
 
     def __init__(
-        self, connection: Connection, stream: str, filters: Sequence[str], start: StartPosition, *,
-        budget: int, news: Callable[[], None],
-    ) -> None:  # fmt: skip
+        self,
+        connection: Connection,
+        stream: str,
+        filters: Sequence[str],
+        start: StartPosition,
+        *,
+        budget: int,
+        news: Callable[[], None],
+    ) -> None:
         self.stream = stream
         self.trouble: ShipperError | None = None
         self.caught_up = False  #: the stream has no messages after the last one received, by the server's count

@@ -113,9 +113,15 @@ class JetStreamInbox(ConnectedSession):
 
     @classmethod
     async def open(
-        cls, settings: NatsSettings, *, stream: str, consumer: str, name: str, batch_bytes: int,
+        cls,
+        settings: NatsSettings,
+        *,
+        stream: str,
+        consumer: str,
+        name: str,
+        batch_bytes: int,
         lost: ConsumerRecovery | None = None,
-    ) -> "JetStreamInbox":  # fmt: skip
+    ) -> "JetStreamInbox":
         """A session with the first server that answers; `lost` outlives the sessions of a process.
 
         Raises Unavailable: none answers.

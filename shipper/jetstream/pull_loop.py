@@ -34,10 +34,17 @@ class PullLoop:
     """
 
     def __init__(
-        self, connection: Connection, stream: str, *, overlap: int, expires_seconds: float,
-        delivered: Callable[[Delivery], None], ended: Callable[[str, int], None], failed: Callable[[str], None],
+        self,
+        connection: Connection,
+        stream: str,
+        *,
+        overlap: int,
+        expires_seconds: float,
+        delivered: Callable[[Delivery], None],
+        ended: Callable[[str, int], None],
+        failed: Callable[[str], None],
         idle: Callable[[], None] = lambda: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.consumer_sequence = 0  #: of the newest delivery
         self._connection = connection
         self._stream = stream

@@ -96,11 +96,11 @@ def _site(stream: Mapping[str, Any]) -> dict[str, Any]:
     origin = origin_of(stream["config"])
     if origin is None:
         return {}
-    told: Mapping[str, Any] = next(iter(stream.get("sources") or []), {})
-    silent = int(told.get("active", -1))
+    source: Mapping[str, Any] = next(iter(stream.get("sources") or []), {})
+    silent = int(source.get("active", -1))
     return {
         "site": origin.domain,
-        "site_lag": int(told.get("lag", 0)) if silent >= 0 else None,
+        "site_lag": int(source.get("lag", 0)) if silent >= 0 else None,
         "site_silent": round(silent / NANOSECONDS, 1) if silent >= 0 else None,
     }
 
@@ -112,8 +112,8 @@ async def status(admin: Admin, *, subject: str) -> Status:
     partitions: list[PartitionStatus] = []
     there = list(numbers.items())
     for first in range(0, len(there), MAX_PARALLEL_REQUESTS):
-        asked = (_one(admin, name, number, subject) for name, number in there[first : first + MAX_PARALLEL_REQUESTS])
-        partitions += [each for each in await asyncio.gather(*asked) if each is not None]
+        requests = (_one(admin, name, number, subject) for name, number in there[first : first + MAX_PARALLEL_REQUESTS])
+        partitions += [each for each in await asyncio.gather(*requests) if each is not None]
     dead, given_up = [await admin.stream(name) if name in names else None for name in (DEAD_LETTERS, ADVISORIES)]
     return Status(
         tuple(sorted(partitions, key=lambda each: each.partition)),

@@ -14,7 +14,6 @@ from types import SimpleNamespace
 import pytest
 from administering import on_server, publish
 
-from partitioner.arguments import moment_of
 from partitioner.streams import server_events
 from partitioner.streams.edit import assigned
 from partitioner.streams.server_events import line
@@ -226,13 +225,6 @@ def test_a_stream_of_others_is_purged_as_requested_after_a_confirmation(natsd, p
 )
 def test_a_purge_without_a_valid_range_is_refused(partition, arguments, code):
     assert partition("purge", *arguments)[0] == code
-
-
-def test_moments_are_ages_days_or_times():
-    now = dt.datetime(2026, 11, 20, 10, tzinfo=dt.UTC)
-    assert moment_of("90m", now, "--before") == dt.datetime(2026, 11, 20, 8, 30, tzinfo=dt.UTC)
-    assert moment_of("2026-11-19", now, "--before") == dt.datetime(2026, 11, 19, tzinfo=dt.UTC)
-    assert moment_of("2026-11-19T12:00:00+02:00", now, "--before") == dt.datetime(2026, 11, 19, 10, tzinfo=dt.UTC)
 
 
 # -- rm-message ---------------------------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from day_archives import DATE
 
+from shipper import moments
 from shipper.errors import Unavailable, UsageError
 from spark_analytics import __main__ as program
-from spark_analytics import cli
 from spark_analytics.runtime import session
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -130,11 +130,11 @@ def test_a_missing_pyspark_is_reported_with_the_extra_to_install(archive, capsys
 def test_days_have_names_and_are_utc():
     today = dt.date(2026, 3, 1)
 
-    assert cli.chosen_day("today", today) == today
-    assert cli.chosen_day("yesterday", today) == dt.date(2026, 2, 28)
-    assert cli.chosen_day("2026-11-20", today) == dt.date(2026, 11, 20)
+    assert moments.day("today", today) == today
+    assert moments.day("yesterday", today) == dt.date(2026, 2, 28)
+    assert moments.day("2026-11-20", today) == dt.date(2026, 11, 20)
     with pytest.raises(UsageError):
-        cli.chosen_day("2026-02-30", today)
+        moments.day("2026-02-30", today)
 
 
 @pytest.mark.parametrize("name", ["pyspark", "pyarrow"])
