@@ -62,7 +62,7 @@ class OwnedPartition:
 
     def __init__(
         self, parts: WorkerParts, partition: int, footing: Takeover, lease: Lease, before: Claim | None
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.partition = partition
         self.lease = lease
         self.stop = Stop()

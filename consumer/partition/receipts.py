@@ -35,8 +35,8 @@ def _receipt(known: ArchivedSource) -> Receipt:
     The sum that the host itself reported still identifies its file.
     """
     crc = -1 if known.crc is None else known.crc
-    proven, told = (crc, -1) if known.proven else (-1, crc)
-    return Receipt(known.id, known.file, known.origin, known.watermark, proven, told)
+    proven, stated = (crc, -1) if known.proven else (-1, crc)
+    return Receipt(known.id, known.file, known.origin, known.watermark, proven, stated)
 
 
 class ReceiptSender:
