@@ -24,14 +24,12 @@ from consumer.background import BackgroundTasks
 from consumer.cluster.coordinator import ArchiveUsage, Collector
 from consumer.cluster.locks import take_name
 from consumer.cluster.membership import LocalBucket, Membership
-from consumer.cluster.partition_owner import OwnedPartitions, WorkerParts, this_process
+from consumer.cluster.partition_owner import OwnedPartitions, this_process
 from consumer.commit.other_partitions import ArchiveSources
 from consumer.commit.sink import most_open
-from consumer.commit.store import PartitionStore
 from consumer.fleet.page import status_page
-from consumer.model import PartitionOptions, Until
-from consumer.partition.session_loop import SessionLoop
-from consumer.pipeline import Worker, make_worker
+from consumer.model import Until
+from consumer.pipeline import WorkerParts
 from consumer.segments.compaction import Merger
 from consumer.segments.day_close import DayCloser
 from consumer.segments.retention import Retention
@@ -43,7 +41,7 @@ from shipper.jetstream.connection import connect, pages
 from shipper.jetstream.kv_bucket import JetStreamBucket
 from shipper.jetstream.pull_consumer import ConsumerRecovery, JetStreamInbox
 from shipper.layout import FileKey
-from shipper.lifecycle import Pulse, Stop, stop_on_signals, supervised
+from shipper.lifecycle import Stop, stop_on_signals, supervised
 from shipper.partition_map import decode
 from shipper.ports import Bucket
 from shipper.reload import Plan, ReloadActions, Reloader
@@ -100,26 +98,6 @@ class _CollectorRun:
         if self.until is Until.STOPPED:
             return Patience(at_start=inf if self.has_worked else 10.0, later=inf, group=group)
         return Patience(at_start=5.0, later=60.0)
-
-    def options(self, partition: int, hole_patience: float) -> PartitionOptions:
-        """The options of one partition's worker; `hole_patience` is the maximum of that option, in seconds."""
-        chosen = self.settings.collector
-        return PartitionOptions(
-            partition=partition,
-            stream=stream_name(self.place.prefix, partition),
-            output=chosen.output if self.place.layout.seals else "messages.log",
-            until=self.until,
-            batch_bytes=chosen.batch,
-            segment_bytes=chosen.segment,
-            idle_seal=chosen.idle_seal,
-            replay_window=chosen.replay_window,
-            hole_patience=min(chosen.hole_patience, hole_patience),
-            hole_limit=chosen.hole_limit,
-            receipt_every=chosen.receipt_every,
-            archive=self.place.archive,
-            keep_sources=chosen.keep_sources,
-            host_text_bytes=chosen.host_text,
-        )
 
 
 async def _run_once(plan: Plan[Layout], until: Until, stop: Stop, *, has_worked: bool) -> None:
@@ -207,21 +185,24 @@ def _collector(
     run: _CollectorRun, membership: Membership, lock: str, sealer: Sealer, usage: Callable[[], ArchiveUsage]
 ) -> Collector:
     """The collector, which has no partition yet."""
-    chosen, group, lost = run.settings.collector, SessionGroup(), ConsumerRecovery()
+    chosen = run.settings.collector
     discovery = PartitionDiscovery(run.settings, run.place.layout, membership.is_unused)
-
-    def worker(store: PartitionStore, partition: int, hole_patience: float, stop: Stop, pulse: Pulse) -> Worker:
-        options, nats = run.options(partition, hole_patience), run.settings.nats
-        about = {"stream": options.stream, "consumer": COLLECTOR, "name": run.name}
-        open_inbox = partial(JetStreamInbox.open, nats, **about, batch_bytes=options.batch_bytes, lost=lost)
-        sessions = SessionLoop(options, open_inbox, stop, run.patience(group), pulse)
-        return make_worker(options, store, sealer, sessions)
-
     parts = WorkerParts(
         place=run.place,
-        open_files=lambda: max(8, most_open(chosen.open_files) // discovery.count),
+        settings=chosen,
+        until=run.until,
+        sealer=sealer,
         sources=ArchiveSources(run.place.newest_journals),
-        make_worker=worker,
+        open_files=lambda: max(8, most_open(chosen.open_files) // discovery.count),
+        open_inbox=partial(
+            JetStreamInbox.open,
+            run.settings.nats,
+            consumer=COLLECTOR,
+            name=run.name,
+            batch_bytes=chosen.batch,
+            lost=ConsumerRecovery(),
+        ),
+        patience=partial(run.patience, SessionGroup()),
     )
     partitions = tuple(sorted(chosen.read_partitions))
     me = this_process(name=run.name, lock=lock, archive=run.place.archive, partitions=partitions)

@@ -1,31 +1,24 @@
-"""Background tasks of a collector for its archive, apart from writing partitions. They run until the collector ends.
-
-One answers requests about retired partitions, which have no stream: hosts that were offline request their receipts.
-Everything of such a partition is archived, so the receipts from its journal are final.
-"""
+"""Background tasks of a collector for its archive, apart from writing partitions. They run until the collector ends."""
 
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import entry_points
-from typing import Any
 
-from consumer.archive.directory import ArchiveLocation, try_lock
+from consumer.archive.directory import ArchiveLocation
 from consumer.archive.duplicate_count import DuplicateCount
-from consumer.archive.journal import Journal
 from consumer.cluster.coordinator import Collector
 from consumer.cluster.locks import dead_names
-from consumer.model import SourceKey
-from consumer.partition import receipts
-from consumer.partition.receipts import RequestLimit
+from consumer.retired_partitions import RetiredPartitions
 from consumer.segments.day_close import DayCloser
 from shipper import events
-from shipper.control import MAX_SOURCES, ReceiptsRequest, request_from_json
 from shipper.errors import ShipperError
 from shipper.jetstream.connection import connect
 from shipper.lifecycle import Stop
+from shipper.periodic import Periodic
 from shipper.settings import Settings
 from shipper.subjects import control_up
 
@@ -50,7 +43,8 @@ class BackgroundTasks:
     @contextlib.asynccontextmanager
     async def running(self, collector: Collector) -> AsyncIterator[None]:
         """Run every task until the block ends."""
-        work = [self._close_days(collector), self._answer_for_retired(collector)]
+        days = Periodic("close days", partial(self.close_days, collector), lambda: DAYS_SECONDS)
+        work = [days.repeat(), self._answer_for_retired(collector)]
         if self.place.layout.seals:
             work.append(self._count_duplicates())
         if self.settings.collector.serve_partitions:
@@ -73,20 +67,17 @@ class BackgroundTasks:
         if self.place.layout.seals:
             await asyncio.to_thread(close)
 
-    async def _close_days(self, collector: Collector) -> None:
-        while True:
-            await self.close_days(collector)
-            await asyncio.sleep(DAYS_SECONDS)
-
     async def _count_duplicates(self) -> None:
         ending = threading.Event()  # a count may take long, and a thread is not cancelled
+
+        async def count() -> None:
+            try:
+                await asyncio.to_thread(self.duplicates.count, lambda: not (ending.is_set() or self.stop.requested))
+            except OSError as error:
+                events.days_failed(error=str(error))
+
         try:
-            while True:
-                try:
-                    await asyncio.to_thread(self.duplicates.count, lambda: not (ending.is_set() or self.stop.requested))
-                except OSError as error:
-                    events.days_failed(error=str(error))
-                await asyncio.sleep(self.duplicates.rest)
+            await Periodic("count duplicates", count, lambda: self.duplicates.rest).repeat()
         finally:
             ending.set()
 
@@ -112,41 +103,3 @@ class BackgroundTasks:
             await found.load()(self.settings, self.stop)
         except ShipperError as error:  # the collector writes the archive also without this service
             events.stream_refused(partition=None, host="", reason=str(error))
-
-
-class RetiredPartitions:
-    """The journals of retired partitions in one archive. Owned by the collector's loop.
-
-    `is_retired`: whether the map assigns no host to a partition, and the server has no stream for it.
-    """
-
-    def __init__(self, place: ArchiveLocation, is_retired: Callable[[int], bool]) -> None:
-        self._place = place
-        self._is_retired = is_retired
-        self._limit = RequestLimit(None)
-
-    async def answer(self, subject: str, question: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The last receipts of the host that requests them; None: the message is no request for a retired partition."""
-        request = request_from_json(question)
-        if not isinstance(request, ReceiptsRequest) or not self._is_retired(request.partition):
-            return None
-        host = subject.removeprefix(control_up(""))
-        if not self._limit.allows(host, request):
-            return None
-        place, partition, asked = self._place, request.partition, request.sources
-        epoch = place.newest_epoch(partition)
-        lock = try_lock(place.lock(partition, epoch), place.what(partition)) if epoch is not None else None
-        if epoch is None or lock is None:  # it belongs to another archive, or its worker has not ended yet
-            return None
-        with lock:
-            journal = Journal(place.journal(partition, epoch))
-            try:
-                if asked is None:
-                    known = journal.sources_of(host, newest=MAX_SOURCES)
-                else:
-                    found = [journal.source(SourceKey(host, source)) for source in asked]
-                    known = [each for each in found if each is not None]
-                through = journal.position.applied
-            finally:
-                journal.close()
-        return receipts.reply(known, place.archive, through, is_retired=True).to_json()

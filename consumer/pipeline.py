@@ -6,12 +6,16 @@ and reads the stream again from the journal's position.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from consumer.archive.directory import ArchiveLocation
 from consumer.commit.applier import Applier
 from consumer.commit.batch import Batch, Hole, RunTotals, begin_batch
 from consumer.commit.frame_cache import FrameCache
+from consumer.commit.other_partitions import ArchiveSources
 from consumer.commit.store import PartitionStore
 from consumer.commit.watermark import REASON_EXCLUDED, REASON_FORKED, REASON_REWRITTEN
 from consumer.model import PartitionOptions, SourceKey, Until
@@ -26,8 +30,12 @@ from consumer.partition.stream import StreamView, first_to_read
 from consumer.segments.sealer import Sealer
 from shipper import codec, events
 from shipper.errors import Fenced
+from shipper.lifecycle import Pulse, Stop
 from shipper.model import Delivery
 from shipper.ports import Inbox
+from shipper.retry import Patience
+from shipper.settings import CollectorSettings
+from shipper.subjects import stream_name
 
 TAKE_SECONDS = 1.0
 """Seconds to wait for the first message of a batch."""
@@ -41,9 +49,14 @@ class Worker:
     """The one writer of a partition."""
 
     def __init__(
-        self, options: PartitionOptions, store: PartitionStore, applier: Applier, missing: MissingRanges,
-        maintenance: Maintenance, sessions: SessionLoop,
-    ) -> None:  # fmt: skip
+        self,
+        options: PartitionOptions,
+        store: PartitionStore,
+        applier: Applier,
+        missing: MissingRanges,
+        maintenance: Maintenance,
+        sessions: SessionLoop,
+    ) -> None:
         self._options = options
         self._store = store
         self.journal = store.journal
@@ -191,9 +204,12 @@ def _parts(batch: list[Delivery], at_most_bytes: int) -> Iterator[list[Delivery]
 
 
 def make_worker(
-    options: PartitionOptions, store: PartitionStore, sealer: Sealer, sessions: SessionLoop,
+    options: PartitionOptions,
+    store: PartitionStore,
+    sealer: Sealer,
+    sessions: SessionLoop,
     wall: Callable[[], float] = time.time,
-) -> Worker:  # fmt: skip
+) -> Worker:
     """A worker that writes `store` in `sessions`. `wall` is the time in seconds since 1970."""
     stream, frames = StreamView(wall), FrameCache(sealer.codec)
     missing, purge = MissingRanges(options, store, stream), StreamPurge(options, store, stream)
@@ -204,6 +220,46 @@ def make_worker(
     requests = ControlRequests(options, receipts, sealing)
     maintenance = Maintenance(tasks, sealing, receipts, purge.site, requests, stream, redacted)
     return Worker(options, store, Applier(options, store, frames), missing, maintenance, sessions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerParts:
+    """What the workers of a collector share."""
+
+    place: ArchiveLocation
+    settings: CollectorSettings
+    until: Until
+    sealer: Sealer
+    sources: ArchiveSources
+    open_files: Callable[[], int]  #: maximum number of open files of one partition
+    open_inbox: Callable[..., Awaitable[Inbox]]  #: of a `stream`
+    patience: Callable[[], Patience]
+
+    def worker(self, store: PartitionStore, partition: int, hole_patience: float, stop: Stop, pulse: Pulse) -> Worker:
+        """The worker of a partition; `hole_patience` is the maximum of that option, in seconds."""
+        options = self.options(partition, hole_patience)
+        open_inbox = partial(self.open_inbox, stream=options.stream)
+        return make_worker(options, store, self.sealer, SessionLoop(options, open_inbox, stop, self.patience(), pulse))
+
+    def options(self, partition: int, hole_patience: float) -> PartitionOptions:
+        """The options of one partition's worker."""
+        chosen = self.settings
+        return PartitionOptions(
+            partition=partition,
+            stream=stream_name(self.place.prefix, partition),
+            output=chosen.output if self.place.layout.seals else "messages.log",
+            until=self.until,
+            batch_bytes=chosen.batch,
+            segment_bytes=chosen.segment,
+            idle_seal=chosen.idle_seal,
+            replay_window=chosen.replay_window,
+            hole_patience=min(chosen.hole_patience, hole_patience),
+            hole_limit=chosen.hole_limit,
+            receipt_every=chosen.receipt_every,
+            archive=self.place.archive,
+            keep_sources=chosen.keep_sources,
+            host_text_bytes=chosen.host_text,
+        )
 
 
 # -- log events and metrics of a committed batch: reported after the commit only, not for each attempt -------------

@@ -44,9 +44,14 @@ class Collector:
     """One process that writes partitions, from its start to its end."""
 
     def __init__(
-        self, membership: Membership, owned: OwnedPartitions, find: Find, stop: Stop, patience: Patience,
+        self,
+        membership: Membership,
+        owned: OwnedPartitions,
+        find: Find,
+        stop: Stop,
+        patience: Patience,
         usage: Callable[[], ArchiveUsage] = ArchiveUsage,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._membership = membership
         self._owned = owned
         self.archived = owned.archived  #: totals of the workers that ended, if the run has an end
@@ -120,8 +125,8 @@ class Collector:
         partitions = ",".join(str(owner.partition) for owner in self._owned)
         if self._stands_by:
             return f"stands by: others have all of the {len(self.partitions)} partitions"
-        behind = sum(owner.pending for owner in self._owned)
-        return f"writing partitions {partitions or 'none yet'}, {behind} messages to write"
+        pending = sum(owner.pending for owner in self._owned)
+        return f"writing partitions {partitions or 'none yet'}, {pending} messages to write"
 
     @property
     def is_sure(self) -> bool:

@@ -36,9 +36,9 @@ class Lease:
 
     async def prove(self) -> None:
         """Return once a renewal succeeded that was sent after the call."""
-        asked = clock()
+        called_at = clock()
         async with self._turn:
-            if self._sent < asked:  # another waiting call may have renewed it
+            if self._sent < called_at:  # another waiting call may have renewed it
                 await self._renew(self.now(self._claim))
 
     async def release(self) -> None:

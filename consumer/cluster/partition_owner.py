@@ -11,20 +11,20 @@ import os
 import socket
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
-from consumer.archive.directory import ArchiveLocation, check_journal, note_journal
+from consumer.archive.directory import check_journal, note_journal
 from consumer.archive.journal import Journal
 from consumer.cluster.epochs import Takeover, begin_epoch, find_takeover, sweep
 from consumer.cluster.lease import Lease
 from consumer.cluster.membership import MAX_TROUBLE, Claim, Member, Membership, clock, forked_text
 from consumer.commit.batch import RunTotals
-from consumer.commit.other_partitions import ArchiveSources, OtherPartitions
+from consumer.commit.other_partitions import OtherPartitions
 from consumer.commit.sink import Sink
 from consumer.commit.store import PartitionStore
 from consumer.partition.session_loop import NO_SESSION
-from consumer.pipeline import Worker
+from consumer.pipeline import Worker, WorkerParts
 from shipper import events
 from shipper.durable_files import Lock
 from shipper.errors import ArchiveTrouble, Fenced, Transient, Unavailable
@@ -35,17 +35,6 @@ AGAIN_SECONDS = 1.0
 NOT_OPEN = "it is not open yet"
 
 HoldUntil = Callable[[], Awaitable[object]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerParts:
-    """The settings that the workers of a collector share."""
-
-    place: ArchiveLocation
-    open_files: Callable[[], int]  #: maximum number of open files of one partition
-    sources: ArchiveSources
-    make_worker: Callable[[PartitionStore, int, float, Stop, Pulse], Worker]
-    """Builds the worker of a store and a partition, with the maximum of `hole_patience` in seconds."""
 
 
 def _continue_other_archive(journal: Journal, before: Claim, partition: int) -> None:
@@ -73,7 +62,7 @@ class OwnedPartition:
 
     def __init__(
         self, parts: WorkerParts, partition: int, footing: Takeover, lease: Lease, before: Claim | None
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.partition = partition
         self.lease = lease
         self.stop = Stop()
@@ -196,7 +185,7 @@ class OwnedPartition:
         sink = Sink(layout.archive, open_files=parts.open_files(), links=layout.seals)
         store = PartitionStore(journal, sink, layout, others, self.lease, self.pulse)
         opening.callback(store.close)
-        return parts.make_worker(store, partition, hole_patience, self.stop, self.pulse)
+        return parts.worker(store, partition, hole_patience, self.stop, self.pulse)
 
     def _confirm(self) -> None:
         """Check that the archive has no later epoch. Raises Fenced."""

@@ -79,9 +79,7 @@ class ForkResolver:
                 self._sums.clear()
             self._sums[known.key, known.watermark] = known.crc
 
-    def resolve(
-        self, delivery: Delivery, block: Block, known: ArchivedSource, batch: Batch
-    ) -> ArchivedSource | None:  # fmt: skip
+    def resolve(self, delivery: Delivery, block: Block, known: ArchivedSource, batch: Batch) -> ArchivedSource | None:
         """The fork of `known` that a block belongs to, as far as it is archived; None: it belongs to `known` itself.
 
         Raises Poison: the block begins another fork, and the source has too many.
@@ -111,9 +109,13 @@ class ForkResolver:
         return chosen
 
     def _choose(
-        self, block: Block, content: Callable[[], bytes], known: ArchivedSource, forks: Sequence[ArchivedSource],
+        self,
+        block: Block,
+        content: Callable[[], bytes],
+        known: ArchivedSource,
+        forks: Sequence[ArchivedSource],
         batch: Batch,
-    ) -> ArchivedSource | None:  # fmt: skip
+    ) -> ArchivedSource | None:
         """The source that `block` belongs to: `known`, or one of its `forks`; None: it begins another fork.
 
         Raises Poison: the block is damaged.
@@ -258,9 +260,7 @@ class ArchivedBytes:
     def _of_segment(self, segment: Segment) -> _ArchivedFile:
         path = self._archive / segment.path
         is_as_sent = not (segment.filtered or segment.edited or segment.redactions or segment.removals)
-        return _ArchivedFile(
-            path, segment.codec, segment.bytes_stored, segment.bytes_raw, segment.spans, is_as_sent
-        )  # fmt: skip
+        return _ArchivedFile(path, segment.codec, segment.bytes_stored, segment.bytes_raw, segment.spans, is_as_sent)
 
     def _compare(self, copy: _ArchivedFile, span: Span, content: bytes) -> bool | None:
         place = copy.place_of(span)

@@ -38,9 +38,13 @@ class HostBudgets:
     """What the hosts spend in one batch. The counts are computed at their first use, which is rare."""
 
     def __init__(
-        self, files: Mapping[str, OpenFile], holes: Iterable[tuple[str, int]], spent: Callable[[Account], int],
-        *, text_bytes: int,
-    ) -> None:  # fmt: skip
+        self,
+        files: Mapping[str, OpenFile],
+        holes: Iterable[tuple[str, int]],
+        spent: Callable[[Account], int],
+        *,
+        text_bytes: int,
+    ) -> None:
         """`holes`: host and missing bytes of each open hole. `spent`: what an account spent before this batch.
 
         `text_bytes`: text that a host may archive in a day before an alert; 0: without limit.

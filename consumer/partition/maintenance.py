@@ -1,9 +1,7 @@
-"""The periodic tasks of a partition's worker, and the one loop that runs those that are due."""
+"""What a partition's worker does besides committing batches: its periodic tasks, and answers to requests."""
 
 import contextlib
-import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,6 +15,7 @@ from consumer.partition.receipts import ReceiptSender, RequestLimit
 from consumer.partition.sealing import SealScheduler
 from consumer.partition.stream import StreamView
 from shipper.control import FinishRequest, ReceiptsRequest, request_from_json
+from shipper.periodic import Periodic
 from shipper.ports import Inbox
 from shipper.subjects import MOVER, control_up
 
@@ -61,25 +60,15 @@ LEAST_KEEP_SECONDS = 31 * 86400.0
 """Minimum time for which the journal keeps a source that ended: a producer remembers it for 30 days."""
 
 
-@dataclass(slots=True)
-class PeriodicTask:
-    """Work that is repeated `every` seconds while it `is_wanted`. The interval begins when the work begins."""
-
-    name: str
-    work: Callable[[Inbox], Awaitable[None]]
-    every: Callable[[], float]
-    is_wanted: Callable[[], bool] = lambda: True
-    begun_at: float = float("-inf")
-
-    def is_due(self) -> bool:
-        """Whether the interval since the work last began is over."""
-        return time.monotonic() >= self.begun_at + self.every()
-
-
 def partition_tasks(
-    options: PartitionOptions, store: PartitionStore, missing: MissingRanges, sealing: SealScheduler,
-    receipts: ReceiptSender, purge: StreamPurge, redacted: "RedactedSums",
-) -> Iterator[PeriodicTask]:  # fmt: skip
+    options: PartitionOptions,
+    store: PartitionStore,
+    missing: MissingRanges,
+    sealing: SealScheduler,
+    receipts: ReceiptSender,
+    purge: StreamPurge,
+    redacted: "RedactedSums",
+) -> Iterator[Periodic]:
     """Every periodic task of a partition, in the order in which they run when several are due."""
     journal, stream = store.journal, purge.stream
 
@@ -87,18 +76,18 @@ def partition_tasks(
         keep = max(options.keep_sources, LEAST_KEEP_SECONDS)
         await store.run(journal.forget_sources, int((stream.wall() - keep) * 1e9))
 
-    yield PeriodicTask("request missing ranges", missing.check, lambda: HOLES_SECONDS, lambda: len(missing) > 0)
-    yield PeriodicTask("read shared sources", lambda _: store.read_shared(), lambda: SHARED_SECONDS)
-    yield PeriodicTask("check open files", lambda _: store.check_files(), lambda: POLL_SECONDS)
-    yield PeriodicTask("forget the sums of redacted sources", lambda _: redacted.forget(), lambda: POLL_SECONDS)
-    yield PeriodicTask("seal requested", lambda _: sealing.seal_requested(), lambda: 0, lambda: sealing.has_requests)
-    yield PeriodicTask("seal finished files", lambda _: sealing.seal_finished(), lambda: SEAL_SECONDS)
-    yield PeriodicTask("send receipts", receipts.send_round, receipts.interval, lambda: bool(receipts.changed))
-    yield PeriodicTask("mark the time in the journal", lambda _: store.run(journal.mark), lambda: MARK_SECONDS)
+    yield Periodic("request missing ranges", missing.check, lambda: HOLES_SECONDS, lambda: len(missing) > 0)
+    yield Periodic("read shared sources", lambda _: store.read_shared(), lambda: SHARED_SECONDS)
+    yield Periodic("check open files", lambda _: store.check_files(), lambda: POLL_SECONDS)
+    yield Periodic("forget the sums of redacted sources", lambda _: redacted.forget(), lambda: POLL_SECONDS)
+    yield Periodic("seal requested", lambda _: sealing.seal_requested(), lambda: 0, lambda: sealing.has_requests)
+    yield Periodic("seal finished files", lambda _: sealing.seal_finished(), lambda: SEAL_SECONDS)
+    yield Periodic("send receipts", receipts.send_round, receipts.interval, lambda: bool(receipts.changed))
+    yield Periodic("mark the time in the journal", lambda _: store.run(journal.mark), lambda: MARK_SECONDS)
     if options.keep_sources:
-        yield PeriodicTask("forget sources", forget_sources, lambda: FORGET_SECONDS)
+        yield Periodic("forget sources", forget_sources, lambda: FORGET_SECONDS)
     if options.until is Until.STOPPED:
-        yield PeriodicTask("purge the stream", purge.run, purge.interval)
+        yield Periodic("purge the stream", purge.run, purge.interval)
 
 
 class RedactedSums:
@@ -122,9 +111,15 @@ class Maintenance:
     """
 
     def __init__(
-        self, tasks: Sequence[PeriodicTask], sealing: SealScheduler, receipts: ReceiptSender, site: SitePurge,
-        requests: ControlRequests, stream: StreamView, redacted: RedactedSums,
-    ) -> None:  # fmt: skip
+        self,
+        tasks: Sequence[Periodic],
+        sealing: SealScheduler,
+        receipts: ReceiptSender,
+        site: SitePurge,
+        requests: ControlRequests,
+        stream: StreamView,
+        redacted: RedactedSums,
+    ) -> None:
         self._tasks = tasks
         self.site = site
         self.sealing = sealing
@@ -136,9 +131,7 @@ class Maintenance:
     async def run_due(self, inbox: Inbox) -> None:
         """Run every task that is due. Raises what a task raises: it ends the session."""
         for task in self._tasks:
-            if task.is_wanted() and task.is_due():
-                task.begun_at = time.monotonic()
-                await task.work(inbox)
+            await task.run_if_due(inbox)
 
     async def committed(self, batch: Batch) -> None:
         """After a commit: note whose receipts changed, seal the files that are full and those of hosts that left."""

@@ -35,9 +35,14 @@ class SealScheduler:
     """Decides which files of a partition are sealed, and runs the sealer. Owned by the partition's worker."""
 
     def __init__(
-        self, options: PartitionOptions, store: PartitionStore, sealer: Sealer, frames: FrameCache,
-        stream: StreamView, stop: Stop,
-    ) -> None:  # fmt: skip
+        self,
+        options: PartitionOptions,
+        store: PartitionStore,
+        sealer: Sealer,
+        frames: FrameCache,
+        stream: StreamView,
+        stop: Stop,
+    ) -> None:
         self._options = options
         self._store = store
         self._journal = store.journal

@@ -34,9 +34,13 @@ class DayCloser:
     """Merges and closes the days of one archive, and enforces retention. One call at a time, from any thread."""
 
     def __init__(
-        self, archive: Path, sealer: Sealer, merger: Merger, retention: Retention,
+        self,
+        archive: Path,
+        sealer: Sealer,
+        merger: Merger,
+        retention: Retention,
         today: Callable[[], dt.date] = _today,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._archive = archive
         self._sealer = sealer
         self._merger = merger

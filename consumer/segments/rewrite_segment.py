@@ -199,11 +199,11 @@ def _free_path(archive: Path, old: Segment) -> str:
     used = {number_of(each) for each in of_file}
     standing = sorted(number_of(each) for each in manifest.standing(listed) if each in of_file)
     before = max((each for each in standing if each < number), default=-1)
-    behind = min((each for each in standing if each > number), default=0)
+    following = min((each for each in standing if each > number), default=0)
     is_closed = all(path.with_suffix(".done").exists() for path in manifests_of_day(archive, date))
-    if not behind and (is_closed or not is_written(archive, old.partition)):
-        behind = max(used) + 2
-    candidates = itertools.chain(range(number - 1, before, -1), range(number + 1, behind))
+    if not following and (is_closed or not is_written(archive, old.partition)):
+        following = max(used) + 2
+    candidates = itertools.chain(range(number - 1, before, -1), range(number + 1, following))
     free = next((each for each in candidates if each not in used), None)
     if free is None:
         raise Unavailable(

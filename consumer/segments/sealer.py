@@ -194,9 +194,14 @@ class Sealer:
                 return
 
     def finish(
-        self, sealing: OpenFile, spans: tuple[SourceSpan, ...], gaps: tuple[Gap, ...], frames: Frames | None = None,
-        marks: bytes = b"", redacted: Mapping[str, int] = NOTHING_REDACTED,
-    ) -> None:  # fmt: skip
+        self,
+        sealing: OpenFile,
+        spans: tuple[SourceSpan, ...],
+        gaps: tuple[Gap, ...],
+        frames: Frames | None = None,
+        marks: bytes = b"",
+        redacted: Mapping[str, int] = NOTHING_REDACTED,
+    ) -> None:
         """Create the segment, from `frames` if they contain all of its text. `marks`: when it was stored.
 
         `redacted`: how often each rule of the host fired.
@@ -217,9 +222,16 @@ class Sealer:
         self._report(segment, lost)
 
     def _make(
-        self, sealing: OpenFile, raw: BinaryIO, target: Path, spans: tuple[SourceSpan, ...], gaps: tuple[Gap, ...],
-        frames: Frames | None, marks: bytes, redacted: Mapping[str, int],
-    ) -> tuple[Segment, tuple[Gap, ...]]:  # fmt: skip
+        self,
+        sealing: OpenFile,
+        raw: BinaryIO,
+        target: Path,
+        spans: tuple[SourceSpan, ...],
+        gaps: tuple[Gap, ...],
+        frames: Frames | None,
+        marks: bytes,
+        redacted: Mapping[str, int],
+    ) -> tuple[Segment, tuple[Gap, ...]]:
         """The segment, durable and listed, and what is not in it as it was committed."""
         make_directory(target.parent)
         before = self.listed_bytes(sealing.sealing)

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fleet import until
@@ -20,8 +21,7 @@ from consumer.cluster.coordinator import Collector
 from consumer.cluster.epochs import ClaimAction, OwnerState, begin_epoch, find_takeover, step, sweep
 from consumer.cluster.locks import dead_names, lock_identity, name_lock, take_name
 from consumer.cluster.membership import ChangeClock, Claim, LocalBucket, Member, Membership, encode, to_claim, to_member
-from consumer.cluster.partition_owner import OwnedPartitions, WorkerParts, this_process
-from consumer.commit.other_partitions import ArchiveSources
+from consumer.cluster.partition_owner import OwnedPartitions, this_process
 from consumer.model import ArchivedSource, Changes, Position
 from shipper.errors import Fenced
 from shipper.lifecycle import Stop
@@ -169,8 +169,8 @@ async def others_past(place: ArchiveLocation, claim: Claim | None, *, looked: bo
 
     registry = Membership(open_bucket, prefix="logs", lease=5.0)
     me = this_process(name="me", lock="k", archive="mine", partitions=(7,))
-    parts = WorkerParts(place=place, open_files=lambda: 8, sources=ArchiveSources(), make_worker=None)  # type: ignore[arg-type]
-    collector = Collector(registry, OwnedPartitions(parts, registry, me), find, Stop(), Patience(at_start=1, later=1))
+    owned = OwnedPartitions(SimpleNamespace(place=place), registry, me)  # type: ignore[arg-type]
+    collector = Collector(registry, owned, find, Stop(), Patience(at_start=1, later=1))
     if looked:
         await collector._round()
         await collector._share()

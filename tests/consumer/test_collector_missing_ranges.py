@@ -170,7 +170,7 @@ def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PartitionHarness:
     """A stream that is nearly full of what follows a hole of `LINES`: two blocks and much else."""
     for seconds in ("PURGE_SECONDS", "PURGE_AGAIN_SECONDS"):
         monkeypatch.setattr(f"consumer.partition.purge.{seconds}", 0.01)
-    monkeypatch.setattr("consumer.partition.maintenance.PeriodicTask.is_due", lambda *_: True)
+    monkeypatch.setattr("shipper.periodic.Periodic.is_due", lambda *_: True)
     harness = PartitionHarness(tmp_path, replay_window=1e9, hole_patience=1e9)
     harness.stream.max_bytes = 10_000
     harness.send(Log(LINES), 0, 4)

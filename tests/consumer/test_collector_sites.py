@@ -126,7 +126,7 @@ async def test_nothing_after_an_open_hole_leaves_the_site(harness: PartitionHarn
 async def test_what_follows_a_hole_makes_room_at_a_full_site_when_it_is_surely_sent_again(
     harness: PartitionHarness, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consumer.partition.maintenance.PeriodicTask.is_due", lambda *_: True)
+    monkeypatch.setattr("shipper.periodic.Periodic.is_due", lambda *_: True)
     log, asked = Log(LINES), []
     site.answer = 0  # nothing before the hole is left there
     harness.producer(HOST, lambda question: asked.append(question) or {"v": 1, "answer": "resent", "lasting": True})

@@ -13,8 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from natsd import NatsServer
 
-from consumer.background import RetiredPartitions
 from consumer.cluster.membership import to_claim, to_member
+from consumer.retired_partitions import RetiredPartitions
 from partitioner.on_demand import StreamProvisioner
 from shipper import control, heartbeat, partition_map
 from shipper.jetstream.connection import CONTENT_ERRORS, Connection, connect
