@@ -264,6 +264,6 @@ def test_a_manifest_of_many_lines_is_not_read_for_each(tmp_path: Path, monkeypat
     with manifest.open("ab") as listed:
         listed.write(b"".join(line.replace(b"app.log-", b"%d.log-" % number) for number in range(2000)))
     read: list[bytes] = []
-    monkeypatch.setattr("consumer.archive.manifests._lists", lambda line, _path: read.append(line))
+    monkeypatch.setattr("consumer.archive.manifests.lists", lambda line, _path: read.append(line))
     write_segments(tmp_path, "/another.log", [TEXT])
     assert read == []

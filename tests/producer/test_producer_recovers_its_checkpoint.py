@@ -176,5 +176,5 @@ def test_a_copy_after_a_gap_proves_nothing_and_is_still_identified_by_the_sum_of
     path.write_bytes(b"one\ntwo\nthree\n")
     known = Receipt("a" * 16, str(path), 0, 8, -1)
     assert recovery.prove([known]) == []
-    (source,) = recovery.prove([known._replace(told=zlib.crc32(b"one\ntwo\n"))])
+    (source,) = recovery.prove([known._replace(reported_crc=zlib.crc32(b"one\ntwo\n"))])
     assert (source.id, source.offset, source.crc) == ("a" * 16, 8, zlib.crc32(b"one\ntwo\n"))
