@@ -209,7 +209,8 @@ def _is_head(line: Column) -> Column:
     )
     whole = F.substring(line, 1, _HEAD_ZONED).rlike(BY_NAME["iso_utc"].pattern)
     is_date = (F.substring(front, _ISO_DASH, 1) == F.lit(b"-")) & (F.substring(front, _ISO_HOUR, 1) != F.lit(b" "))
-    return is_date & (is_plain | whole)
+    is_cast = F.substring(front, _ISO_HOUR - 1, 1) != F.lit(b"\t")  # no cast reads a time after a tab
+    return is_date & is_cast & (is_plain | whole)
 
 
 def _begins_zone(text: Column) -> Column:

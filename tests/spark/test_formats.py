@@ -137,6 +137,11 @@ def test_a_drawn_line_means_the_same_in_a_search_and_in_the_report(spark, lines,
     check_alike(spark, [(line, other) for line in lines for other in (line, PLAIN, "mixed")], zone)
 
 
+def test_a_tab_before_the_time_means_the_same_in_a_file_of_iso_times(spark):
+    line = "2026-11-28\t10:00:00\tFRA2-C1\terror:2\t10.0.0.9\tGET\td1.cloudfront.net\t/error\t200"
+    check_alike(spark, [(line, PLAIN), (line, line), (PLAIN, line)])
+
+
 def check_alike(spark, pairs: list[tuple[str, str]], zone: str = "") -> None:
     found = as_reported(spark, pairs, MIXED, zone, DAY)
     assert differing(pairs, [second for second, _ in found], as_searched(pairs, MIXED, zone, DAY)) == {}
