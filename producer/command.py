@@ -9,30 +9,38 @@ import typer
 from shipper.commands import ConfigFile, Key, LogFormat, LogLevel, Subject, Url
 from shipper.model import Encoding
 
+Paths = Annotated[
+    list[str] | None, typer.Argument(help="Files and globs (SHIPPER_FILE).", metavar="PATH"), Key("producer.files")
+]
+HostName = Annotated[
+    str | None,
+    typer.Option(help="Name of this host (HOSTNAME)."),
+    Key("producer.host"),
+]
+Partitions = Annotated[
+    int | None, typer.Option(help="Number of partitions (SHIPPER_PARTITIONS)."), Key("logs.partitions")
+]
+Exclude = Annotated[
+    list[str] | None, typer.Option(help="Globs of files not to ship (SHIPPER_EXCLUDE)."), Key("producer.exclude")
+]
+CheckpointDirectory = Annotated[
+    Path | None, typer.Option(help="Directory of the checkpoint (SHIPPER_STATE)."), Key("producer.state")
+]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceOptions:
     """Ship log files to the streams: every line once, in order, byte for byte, through kill -9 at any time."""
 
-    paths: Annotated[
-        list[str] | None, typer.Argument(help="Files and globs (SHIPPER_FILE).", metavar="PATH"), Key("producer.files")
-    ] = None
+    paths: Paths = None
     once: Annotated[bool, typer.Option("--once", help="Ship to the ends of the files, wait for every ack, end.")] = (
         False
     )
     url: Url = None
-    host: Annotated[
-        str | None,
-        typer.Option(help="Name of this host (HOSTNAME)."),
-        Key("producer.host"),
-    ] = None
-    partitions: Annotated[
-        int | None, typer.Option(help="Number of partitions (SHIPPER_PARTITIONS)."), Key("logs.partitions")
-    ] = None
+    host: HostName = None
+    partitions: Partitions = None
     subject: Subject = None
-    exclude: Annotated[
-        list[str] | None, typer.Option(help="Globs of files not to ship (SHIPPER_EXCLUDE)."), Key("producer.exclude")
-    ] = None
+    exclude: Exclude = None
     link_roots: Annotated[
         list[str] | None,
         typer.Option(help="Follow links of any owner to files below a directory (SHIPPER_LINK_ROOTS)."),
@@ -43,9 +51,7 @@ class ProduceOptions:
         typer.Option(help="zstd, gzip, identity; plain: a message a line (SHIPPER_ENCODING)."),
         Key("producer.encoding"),
     ] = None
-    state: Annotated[
-        Path | None, typer.Option(help="Directory of the checkpoint (SHIPPER_STATE)."), Key("producer.state")
-    ] = None
+    state: CheckpointDirectory = None
     start_at_end: Annotated[
         bool | None,
         typer.Option("--start-at-end", help="Skip the content that files have at the very first start."),

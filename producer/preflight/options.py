@@ -2,12 +2,12 @@
 
 import enum
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from shipper.commands import ConfigFile, Key, Subject, Url
+from producer.command import CheckpointDirectory, Exclude, HostName, Partitions, Paths
+from shipper.commands import ConfigFile, Subject, Url
 
 
 class Role(enum.StrEnum):
@@ -24,28 +24,16 @@ class Role(enum.StrEnum):
 class ValidateOptions:
     """Check settings, files and state directory without changing anything; exit 78 where something is wrong."""
 
-    paths: Annotated[
-        list[str] | None, typer.Argument(help="Files and globs (SHIPPER_FILE).", metavar="PATH"), Key("producer.files")
-    ] = None
+    paths: Paths = None
     connect: Annotated[
         bool, typer.Option("--connect", help="Also check the server, with the rights of the role; nothing is stored.")
     ] = False
     role: Annotated[Role, typer.Option(help="Check what a machine of this role needs.")] = Role.HOST
     as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False
     url: Url = None
-    host: Annotated[
-        str | None,
-        typer.Option(help="Name of this host (HOSTNAME)."),
-        Key("producer.host"),
-    ] = None
-    partitions: Annotated[
-        int | None, typer.Option(help="Number of partitions (SHIPPER_PARTITIONS)."), Key("logs.partitions")
-    ] = None
+    host: HostName = None
+    partitions: Partitions = None
     subject: Subject = None
-    exclude: Annotated[
-        list[str] | None, typer.Option(help="Globs of files not to ship (SHIPPER_EXCLUDE)."), Key("producer.exclude")
-    ] = None
-    state: Annotated[
-        Path | None, typer.Option(help="Directory of the checkpoint (SHIPPER_STATE)."), Key("producer.state")
-    ] = None
+    exclude: Exclude = None
+    state: CheckpointDirectory = None
     config: ConfigFile = None
