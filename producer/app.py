@@ -334,6 +334,8 @@ def state_path(settings: ProducerSettings, host: str) -> Path:
 
 def _task(settings: Settings, host: str, watched: Watched, *, once: bool, new: bool) -> Task:
     chosen = settings.producer
+    if chosen.pattern_time is not None:
+        events.setting_without_effect(setting="producer.pattern_time", since="0.2.0")
     edits = Edits.of(
         keep_lines=chosen.keep_lines,
         drop_lines=chosen.drop_lines,
@@ -342,7 +344,6 @@ def _task(settings: Settings, host: str, watched: Watched, *, once: bool, new: b
         labels=chosen.labels,
         zones=HostZones.of(chosen.timezone, chosen.timezones),
         most_bytes=min(2 * chosen.block, MAX_BLOCK_BYTES),
-        pattern_seconds=chosen.pattern_time,
     )
     recover_wait = math.inf if chosen.recover_wait is None else chosen.recover_wait
     following = Following(

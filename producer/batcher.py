@@ -5,7 +5,6 @@ time of its cores. This sum does not depend on the number of threads that compre
 """
 
 import asyncio
-import contextlib
 import datetime as dt
 import itertools
 import math
@@ -20,7 +19,6 @@ from typing import NamedTuple, TypeVar
 
 from producer.model import Destination, Entry, Piece
 from producer.transform.edits import NO_EDITS, Edits, Text
-from producer.transform.time_budget import OverBudget
 from shipper import codec, events
 from shipper.bytes_ops import count_lines, crc32
 from shipper.compression import Compressor
@@ -194,12 +192,8 @@ class Batcher:
     is much to compress and a core is free.
     """
 
-    def __init__(
-        self, pieces: Callable[[int], Iterable[Piece]], put_back: Callable[[OverBudget], None], encoder: "Encoder",
-        limit: RateLimit,
-    ) -> None:  # fmt: skip
+    def __init__(self, pieces: Callable[[int], Iterable[Piece]], encoder: "Encoder", limit: RateLimit) -> None:
         self._pieces = pieces
-        self._put_back = put_back
         self._encoder = encoder
         self.limit = limit
         self._spare = Spare()
@@ -216,7 +210,7 @@ class Batcher:
         self._begun.append(asyncio.get_running_loop().run_in_executor(self._reader, self._read, second))
 
     def _read(self, second: Executor | None) -> Batch:
-        batch = self._encoder.entries(self._pieces(self.limit.budget(BATCH_BYTES)), second, self._put_back)
+        batch = self._encoder.entries(self._pieces(self.limit.budget(BATCH_BYTES)), second)
         self.limit.spend(sum(entry.piece.span.length for entry in batch))
         return batch
 
@@ -258,16 +252,11 @@ class Encoder:
         self._names: set[str] = set()  # of files, checked for secrets
         self.destination: Destination | None = None  #: its version of the partition map is in each block
 
-    def entries(
-        self,
-        pieces: Iterable[Piece],
-        second: Executor | None = None,
-        put_back: Callable[[OverBudget], None] | None = None,
-    ) -> list[Entry]:
+    def entries(self, pieces: Iterable[Piece], second: Executor | None = None) -> list[Entry]:
         """One entry per piece, in order. Each piece is encoded before the next is read, and its raw bytes are dropped.
 
         A piece of which edits leave nothing is joined to the next one of its source. `second`: a thread that may help,
-        unless text is edited. `put_back` is called if the piece that was read last cannot be edited: it gets no entry.
+        unless text is edited.
         """
         read_at = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         if not self._edits.change_text:
@@ -275,25 +264,17 @@ class Encoder:
             if second is None:
                 return list(map(mine, pieces))
             return in_order(pieces, mine, partial(self._entry, self._second_compressor, read_at), second)
-        loads = _together(self._edited(pieces, put_back))
+        loads = _together(self._edited(pieces))
         if edits := [edit for load in loads if load.text for edit in load.text.edits]:
             events.text_edited(filtered=filtered_bytes(edits), edits=sum(1 for edit in edits if edit.given))
             for load in loads:
                 events.text_redacted(load.text.redacted if load.text else {})
         return [self._entry(self._compressor, read_at, load.piece, load.text) for load in loads]
 
-    def _edited(self, pieces: Iterable[Piece], put_back: Callable[[OverBudget], None] | None) -> Iterator[_EditedPiece]:
+    def _edited(self, pieces: Iterable[Piece]) -> Iterator[_EditedPiece]:
         for piece in pieces:
             self._check_name(piece.file)
-            try:
-                text = self._edits.of_piece(piece)
-            except OverBudget as error:
-                if put_back is None:
-                    raise
-                put_back(error)
-            else:
-                self._edits.budget.passed(piece.source)
-                yield _EditedPiece(piece, text)
+            yield _EditedPiece(piece, self._edits.of_piece(piece))
 
     def _check_name(self, file: str) -> None:
         """Report a name that holds a secret, once: it is shipped as it is."""
@@ -302,9 +283,8 @@ class Encoder:
         if len(self._names) >= MOST_NAMES:
             self._names.clear()
         self._names.add(file)
-        with contextlib.suppress(OverBudget):
-            for name in self._edits.secret_names([file]):
-                events.file_name_holds_secret(redacted_name=name)
+        for name in self._edits.secret_names([file]):
+            events.file_name_holds_secret(redacted_name=name)
 
     def _entry(self, compressor: Compressor, read_at: str, piece: Piece, text: Text | None = None) -> Entry:
         content = piece.data if text is None else text.content

@@ -8,7 +8,7 @@ The backlog is measured for them: bytes of the files that are not acknowledged, 
 
 import heapq
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
@@ -19,7 +19,6 @@ from producer.periodic import Periodic, Scheduler
 from producer.session.delivery import Delivery
 from producer.session.host_name_guard import HostNameGuard
 from producer.tailer.file_reader import FileReader
-from producer.transform.time_budget import HeldBack
 from shipper import events
 from shipper.heartbeat import ENDED_EVERY, MAX_FILES, Heartbeat, LaggingFile, encode
 from shipper.ports import Publisher
@@ -172,7 +171,6 @@ class Heartbeats(Periodic):
     def status(self) -> dict[str, Any]:
         """What the producer does now, and what was measured last, for people and scripts."""
         task, sources, window = self._task, self._delivery.tailer, self._delivery.window
-        held_back = task.edits.budget.held_back
         worst = [
             {"file": each.file, "behind_bytes": each.behind, "age_seconds": each.age} for each in self._backlog.worst
         ]
@@ -201,9 +199,7 @@ class Heartbeats(Periodic):
             "behind": worst,
             "acknowledged_bytes": self._shipped,
             "acknowledged_seconds_ago": round(time.monotonic() - self._acknowledged_at, 1),
-            "held_back": [{"file": each.file, "offset": each.offset, "tries": each.tries} for each in held_back[:20]],
-            "held_back_files": len(held_back),
-            "trouble": self.trouble or _held_back(held_back),
+            "trouble": self.trouble,
             "other_producer": self._guard.other,
         }
 
@@ -237,18 +233,10 @@ class Heartbeats(Periodic):
             in_flight=self._delivery.window.bytes,
             held=self._retained,
             unreadable=self._unreadable,
-            trouble=self.trouble or _held_back(self._task.edits.budget.held_back),
+            trouble=self.trouble,
             leaves=leaves,
             refused=refused,
             other=self._guard.other,
             worst=self._backlog.worst,
             **(asdict(self._guard.me) if self._guard.me else {}),
         )
-
-
-def _held_back(files: Sequence[HeldBack]) -> str:
-    """Why files are held back; empty: none is."""
-    if not files:
-        return ""
-    more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
-    return f"patterns take too long for the next block of {files[0].file}{more}: held back until a pattern is corrected"

@@ -138,7 +138,6 @@ class Pipeline:
 
     async def run(self) -> None:
         """Ship until stopped, or with `once` to the ends of the files. Raises Fatal, and Unavailable with `once`."""
-        self._task.edits.budget.start()
         try:
             self.delivery.start()
             self._scheduler.start()
@@ -147,7 +146,6 @@ class Pipeline:
             self._scheduler.close()
             self._batcher.close()
             self.delivery.close()
-            self._task.edits.close()
             if self._was_served:
                 events.drained(program="producer", left=len(self.delivery.window))
             else:
@@ -439,7 +437,7 @@ def pipeline_of(
     delivery = Delivery(task, checkpoints, destination, new_tailer(following, checkpoints, retained), wake)
     encoder = Encoder(task.compressor, task.edits)
     encoder.destination = destination
-    batcher = Batcher(delivery.read, delivery.put_back, encoder, RateLimit(task.rate))
+    batcher = Batcher(delivery.read, encoder, RateLimit(task.rate))
     heartbeats = Heartbeats(task, destination, delivery, guard)
     check = DeliveryCheck(destination, delivery, rouse=wake.rouse)
     migration = Migration(task, checkpoints, destination, lambda: delivery.tailer.acks, rouse=wake.rouse)
@@ -469,6 +467,5 @@ def pipeline_of(
     handshake = Handshake(checkpoints, delivery, recovery, migration, check.doubt)
     control = ControlHandler(task, delivery, migration.answer, check.unproven)
     sessions = SessionFactory(connect, delivery, scheduler, heartbeats, migration, handshake, control)
-    stop.on_request(task.edits.budget.end_soon)
     inputs.hint_to(wake.hint)
     return Pipeline(task, delivery, batcher, sessions, scheduler, stop, inputs)

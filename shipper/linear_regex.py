@@ -1,297 +1,149 @@
-"""Regular expressions on an engine whose time for one search is linear in the text: google-re2.
+r"""Regular expressions of RE2 on blocks of bytes: one search takes time that is linear in the text.
 
-The expression is parsed by Python's own parser and written anew from what that found, on bytes, with classes as sets of
-bytes. What the engine cannot express (look-around, back-references), or might match otherwise (a repetition of what may
-be empty), stays with Python's `re`, in a process of its own (`matcher`).
-
-A newline is in no class that is written: lines have none, so one search over a whole block finds what a search of each
-line finds.
+A pattern sees one line at a time: `^` and `$` are its ends, `$` is also before the CR of CRLF, and nothing matches a
+newline. To the engine each byte is a character of Latin-1, so that any byte can match; `\w`, `\d` and `\s` are ASCII.
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from re import _constants as codes  # type: ignore[attr-defined]
-from re import _parser as parser  # type: ignore[attr-defined]
-from typing import Any
+from collections.abc import Iterator
 
 import re2
 
+MAX_MEMORY = 1024 * 1024
+"""Bytes for an expression of a user and its automaton: more may take a minute to compile (measured)."""
+SHIPPED_MEMORY = 8 * MAX_MEMORY
+"""The same for the large expressions that ship with fshipper."""
 MAX_PROGRAM = 4000
 """Instructions of a compiled expression: each byte of a text may cost as many steps."""
-MAX_STEPS = 512
-"""Ways in which `re` may try a bounded expression at one place of a text."""
-MAX_COUNT = 1000
-"""Repetitions that the engine can count."""
-_NEWLINE = ord("\n")
-_ALL = frozenset(range(256))
-_LOWER = bytes(range(256)).lower()
-_DIGITS = frozenset(b"0123456789")
-_SPACES = frozenset(b" \t\n\r\f\v")
-_WORDS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
-_CATEGORIES = {
-    codes.CATEGORY_DIGIT: _DIGITS,
-    codes.CATEGORY_NOT_DIGIT: _ALL - _DIGITS,
-    codes.CATEGORY_SPACE: _SPACES,
-    codes.CATEGORY_NOT_SPACE: _ALL - _SPACES,
-    codes.CATEGORY_WORD: _WORDS,
-    codes.CATEGORY_NOT_WORD: _ALL - _WORDS,
-}
-_ONE_BYTE = frozenset({codes.LITERAL, codes.NOT_LITERAL, codes.ANY, codes.IN})
-_PLACES = {codes.AT_BEGINNING: "(?m:^)", codes.AT_END: "(?m:$)", codes.AT_BOUNDARY: r"\b"}
+SECRET = b"secret"
+"""The name of the group that is found instead of the whole match: `(?P<secret>...)`."""
 _UNANCHORED = re2._re2.RE2.Anchor.UNANCHORED  # noqa: SLF001
-_IN_GROUPS = re.IGNORECASE | re.DOTALL | re.MULTILINE
-"""Flags that a group may switch on for itself."""
+_ANCHORED = re2._re2.RE2.Anchor.ANCHOR_START  # noqa: SLF001
+_MULTI_LINE = b"(?m)"
+_TOKEN = re.compile(
+    rb"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]"
+    rb"|\$|\{,[0-9]+\}|\{[0-9]{5,}|[\x80-\xff]|\(\?\w*-\w*m",
+    re.DOTALL,
+)
+r"""What must be written otherwise: `$`, `\A`, `\z` and bytes beyond ASCII outside of classes, and what RE2 takes for
+something else."""
+_ENDS = {rb"\A": b"^", rb"\z": rb"(?:\r?$)", b"$": rb"(?:\r?$)"}
+_WAYS_OUT = {
+    "(?=": "look-ahead; write what follows into the expression; redact replaces only (?P<secret>...)",
+    "(?!": "negative look-ahead; use drop_lines, or -/.../ in a search, for lines that must not match,"
+    " or a class such as [^0-9]",
+    "(?<=": "look-behind; write what is before into the expression; redact replaces only (?P<secret>...)",
+    "(?<!": r"negative look-behind; write \b or (?:^|[^0-9]); redact replaces only (?P<secret>...)",
+    "(?>": "an atomic group; write (?:...), as RE2 never backtracks",
+    "(?(": "a condition; write both cases as alternatives: (?:...|...)",
+    "(?#": "a comment; leave it out",
+    "(?P": "a back-reference; write one alternative for each case, as in (?:\"x\"|'x')",
+    "(?x": "the flag x; write the expression without blanks and comments",
+    "(?a": r"the flag a; leave it out, as \w, \d and \s are ASCII",
+    "(?u": r"the flag u; leave it out, as \w, \d and \s are ASCII",
+    "(?L": "the flag L; leave it out",
+    "++": "a possessive repetition; leave the second + out, as RE2 never backtracks",
+    r"\Z": r"\Z; write $",
+    r"\u": "an escape for a character; write the character itself",
+    r"\U": "an escape for a character; write the character itself",
+    r"\N": "an escape for a character; write the character itself",
+    "{,": "a repetition without a first number; write {0,n}",
+    "-m": "the flag -m; leave it out, as ^ and $ are always the ends of a line",
+}
+r"""What Python's `re` has and RE2 has not, by how it begins, and how to do without."""
 
 
-class _Inexpressible(Exception):  # noqa: N818
-    """The engine cannot express it, or matches it differently."""
+class PatternError(ValueError):
+    """An expression that RE2 does not accept, with the reason and the way out."""
 
 
 class Linear:
-    """An expression that is compiled for the linear engine; it finds what `re` finds in the lines of a text."""
+    """A compiled expression."""
 
-    def __init__(self, regex: Any) -> None:
-        self._match = regex._regexp.Match  # noqa: SLF001
+    def __init__(
+        self, expression: bytes, *, in_lines: bool = True, captures: bool = False, max_memory: int = MAX_MEMORY
+    ) -> None:
+        """Compile an expression; `in_lines`: it matches no newline, `captures`: `match` knows its groups.
 
-    @classmethod
-    def of(cls, expression: bytes, *, may_be_empty: bool) -> "Linear | None":
-        """The expression as `re.MULTILINE` understands it; None: only `re` can run it.
-
-        `may_be_empty`: only whether there is a match counts, so that one of no byte is as good as any.
+        Raises PatternError.
         """
-        try:
-            tree = parser.parse(expression, re.MULTILINE)
-            if not may_be_empty and tree.getwidth()[0] == 0:
-                return None
-            if _instructions(tree, tree.state.flags) > MAX_PROGRAM:  # compiling them would take seconds
-                return None
-            written = _written(tree, tree.state.flags)
-        except (_Inexpressible, RecursionError):
-            return None
         options = re2.Options()
         options.encoding = re2.Options.Encoding.LATIN1
-        options.never_capture = True
         options.log_errors = False
+        options.never_nl = in_lines
+        options.never_capture = not captures and b"(?P<%s>" % SECRET not in expression
+        options.max_mem = max_memory
         try:
-            regex = re2.compile(written.encode("ascii"), options)
-        except re2.error:
-            return None
-        return cls(regex) if regex.programsize <= MAX_PROGRAM else None
+            regex = re2.compile(_MULTI_LINE + _TOKEN.sub(_rewritten, expression), options)
+        except re2.error as error:
+            raise PatternError(_reason(error.args[0].decode("utf-8", "replace"))) from None
+        if max_memory == MAX_MEMORY and regex.programsize > MAX_PROGRAM:
+            raise PatternError(_reason("pattern too large"))
+        self._match = regex._regexp.Match  # noqa: SLF001
+        self._group = regex.groupindex.get(SECRET, 0)
 
     def search(self, data: bytes, begin: int, end: int) -> tuple[int, int] | None:
         """The first match between `begin` and `end`, where a text ends at `end`."""
-        if end == len(data):
-            first, last = self._match(_UNANCHORED, data, begin, end)[0]
-            return None if first < 0 else (first, last)
         return next(self.finditer(data, begin, end), None)
 
     def finditer(self, data: bytes, begin: int, end: int) -> Iterator[tuple[int, int]]:
-        """Each match between `begin` and `end`."""
+        """Each match between `begin` and `end`, or its secret."""
         start = 0
-        if end < len(data):  # the engine reads what follows the end; `re` does not
+        if end < len(data):  # the engine reads what follows the end
             start = data.rfind(b"\n", 0, begin) + 1
             data = data[start:end]
-        match, size, at = self._match, len(data), begin - start
+        match, group, size, at = self._match, self._group, len(data), begin - start
         while True:  # what the module's own `finditer` does, which takes twice as long for each match
-            first, last = match(_UNANCHORED, data, at, size)[0]
+            spans = match(_UNANCHORED, data, at, size)
+            first, last = spans[0]
             if first < 0:
                 return
-            yield first + start, last + start
+            found = spans[group] if spans[group][0] >= 0 else spans[0]
+            yield found[0] + start, found[1] + start
             if at == size:
                 return
             at = last if last > at else at + 1
 
+    def matches(self, data: bytes) -> Iterator[tuple[int, int]]:
+        """What it matches, in order; never nothing, never a line's end."""
+        before = 0
+        for begin, end in self.finditer(data, 0, len(data)):
+            if begin < end and data[end - 1 : end + 1] in (b"\r\n", b"\r"):  # what is there without the line's end?
+                line_begin = data.rfind(b"\n", 0, begin) + 1
+                found = self.finditer(data, max(before, line_begin), end - 1)
+                yield from ((first, last) for first, last in found if first < last)
+            elif begin < end:
+                yield begin, end
+            before = end
 
-def required_literals(expression: bytes | str, flags: int = 0) -> tuple[frozenset[bytes], bool] | None:
-    """Byte strings of which every match contains at least one, and whether case is ignored; None: none is known.
-
-    Those that ignore case are in lower case. `flags`: those of `re`, such as IGNORECASE.
-    """
-    try:
-        tree = parser.parse(expression, flags)
-    except (re.error, OverflowError, RecursionError):
-        return None
-    found = _literals(list(tree), tree.state.flags)
-    if found is None:
-        return None
-    strings, ignores_case = found
-    return (frozenset(each.lower() for each in strings), True) if ignores_case else (strings, False)
-
-
-_Literals = tuple[frozenset[bytes], bool]
+    def match(self, data: bytes, begin: int) -> list[tuple[int, int]]:
+        """The match that begins at `begin`, and its groups; (-1, -1): it does not match, or the group has no part."""
+        spans: list[tuple[int, int]] = self._match(_ANCHORED, data, begin, len(data))
+        return spans
 
 
-def _literals(items: Iterable[Any], flags: int) -> _Literals | None:
-    """The best of what a sequence requires: each of its runs of literals, and what its other items require."""
-    found, run = list[_Literals](), list[int]()
-    for code, value in [*items, (codes.AT, None)]:
-        if code is codes.LITERAL:
-            run.append(value)
-            continue
-        if run:
-            found.append((frozenset({_encoded(run, flags)}), bool(flags & re.IGNORECASE)))
-            run = []
-        if (inner := _required(code, value, flags)) is not None:
-            found.append(inner)
-    return max(found, key=lambda each: (min(map(len, each[0])), -len(each[0])), default=None)
+def _rewritten(found: re.Match[bytes]) -> bytes:
+    token = found[0]
+    if token.startswith((b"{", b"(")):
+        what = ": {," if token.startswith(b"{,") else "invalid repetition size" if token.startswith(b"{") else ": -m"
+        raise PatternError(_reason(what))
+    return b"(?-i:%s)" % token if token >= b"\x80" else _ENDS.get(token, token)  # half a character has no other case
 
 
-def _required(code: Any, value: Any, flags: int) -> _Literals | None:
-    match code:
-        case codes.BRANCH:
-            branches = [_literals(branch, flags) for branch in value[1]]
-            known = [each for each in branches if each is not None]
-            if len(known) < len(branches):
-                return None
-            return frozenset().union(*(strings for strings, _ in known)), any(ignores for _, ignores in known)
-        case codes.SUBPATTERN:
-            _, added, removed, inner = value
-            return _literals(inner, (flags | added) & ~removed)
-        case codes.MAX_REPEAT | codes.MIN_REPEAT if value[0] > 0:
-            return _literals(value[2], flags)
-    return None
-
-
-def _encoded(run: Iterable[int], flags: int) -> bytes:
-    """Literals as bytes; of text beyond ASCII whose case is ignored only the longest part of ASCII."""
-    text = "".join(map(chr, run))
-    if not flags & re.UNICODE:
-        return text.encode("latin-1")
-    if not flags & re.IGNORECASE:
-        return text.encode("utf-8", "surrogateescape")
-    return max(re.split("[^\\x00-\\x7f]+", text), key=len).encode()
-
-
-def is_bounded(expression: bytes) -> bool:
-    """Whether `re` itself is linear on an expression, and quicker where much is found.
-
-    At each place of a text it tries a few ways of bounded length; only the last thing may be repeated without a bound,
-    when nothing after it can fail.
-    """
-    tree = parser.parse(expression, re.MULTILINE)
-    *items, last = list(tree) or [(codes.AT, codes.AT_BOUNDARY)]
-    steps = _steps(items)
-    is_tail = last[0] is codes.MAX_REPEAT and last[1][0] <= 1 and last[1][1] is codes.MAXREPEAT
-    if is_tail and len(last[1][2]) == 1 and last[1][2][0][0] in _ONE_BYTE:
-        return steps <= MAX_STEPS
-    return steps * _steps([last]) <= MAX_STEPS
-
-
-def _steps(items: Iterable[Any]) -> int:
-    """In how many ways, or with how many steps, `re` may try `items` at one place; more than MAX_STEPS: too many."""
-    steps = length = 1
-    for code, value in items:
-        match code:
-            case codes.LITERAL | codes.NOT_LITERAL | codes.ANY | codes.IN | codes.AT:
-                length += 1
-            case codes.BRANCH:
-                steps *= sum(map(_steps, value[1]))
-            case codes.SUBPATTERN:
-                steps *= _steps(value[3])
-            case codes.MAX_REPEAT | codes.MIN_REPEAT if value[1] is not codes.MAXREPEAT and value[1] <= MAX_STEPS:
-                ways = _steps(value[2]) ** int(value[1]) if _steps(value[2]) > 1 else 1
-                steps, length = steps * ways * (value[1] - value[0] + 1), length + int(value[1])
-            case _:
-                return MAX_STEPS + 1
-        if steps * length > MAX_STEPS:
-            return MAX_STEPS + 1
-    return max(steps, length)
-
-
-def _instructions(items: Iterable[Any], flags: int) -> int:
-    """A lower bound of the size of the compiled program: a repetition is compiled as so many copies."""
-    total = 0
-    for code, value in items:
-        match code:
-            case codes.BRANCH:
-                total += sum(_instructions(branch, flags) for branch in value[1])
-            case codes.SUBPATTERN:
-                _, added, removed, inner = value
-                total += _instructions(inner, (flags | added) & ~removed)
-            case codes.MAX_REPEAT | codes.MIN_REPEAT:
-                least, most, inner = value
-                copies = max(1, int(least)) if most is codes.MAXREPEAT else int(most)
-                total += copies * _instructions(inner, flags)
-            case codes.IN:
-                negated = value[0][0] is codes.NEGATE
-                total += len(_ranges(_octets(value[1:] if negated else value), flags, negated=negated))
-            case _:
-                total += 1
-    return total
-
-
-def _written(items: Iterable[Any], flags: int) -> str:
-    return "".join(_one(code, value, flags) for code, value in items)
-
-
-def _one(code: Any, value: Any, flags: int) -> str:  # noqa: PLR0911 - one for each kind of node
-    match code:
-        case codes.LITERAL | codes.NOT_LITERAL:
-            return _class({value}, flags, negated=code is codes.NOT_LITERAL)
-        case codes.ANY:
-            return _class(_ALL, flags)
-        case codes.IN:
-            negated = value[0][0] is codes.NEGATE
-            return _class(_octets(value[1:] if negated else value), flags, negated=negated)
-        case codes.AT if value in _PLACES:
-            return _PLACES[value]
-        case codes.BRANCH:
-            return "(?:" + "|".join(_written(branch, flags) for branch in value[1]) + ")"
-        case codes.SUBPATTERN:
-            _, added, removed, inner = value
-            if (added | removed) & ~_IN_GROUPS or removed & re.MULTILINE:
-                raise _Inexpressible
-            return "(?:" + _written(inner, (flags | added) & ~removed) + ")"
-        case codes.MAX_REPEAT | codes.MIN_REPEAT:
-            return _repeated(value, flags) + ("?" if code is codes.MIN_REPEAT else "")
-    raise _Inexpressible
-
-
-def _repeated(repeat: Any, flags: int) -> str:
-    least, most, inner = repeat
-    if inner.getwidth()[0] == 0 or least > MAX_COUNT:  # engines differ in when they stop repeating nothing
-        raise _Inexpressible
-    body = "(?:" + _written(inner, flags) + ")"
-    if most is codes.MAXREPEAT:
-        return body + {0: "*", 1: "+"}.get(int(least), f"{{{least},}}")
-    if most > MAX_COUNT:
-        raise _Inexpressible
-    return body + ("?" if (least, most) == (0, 1) else f"{{{least},{most}}}")
-
-
-def _octets(items: Iterable[Any]) -> frozenset[int]:
-    found: set[int] = set()
-    for code, value in items:
-        match code:
-            case codes.LITERAL:
-                found.add(value)
-            case codes.RANGE:
-                found.update(range(value[0], value[1] + 1))
-            case codes.CATEGORY if value in _CATEGORIES:
-                found |= _CATEGORIES[value]
-            case _:
-                raise _Inexpressible
-    return frozenset(found)
-
-
-def _class(octets: Iterable[int], flags: int, *, negated: bool = False) -> str:
-    """A class of the bytes that `re` matches by this one, but for the newline."""
-    ranges = _ranges(octets, flags, negated=negated)
-    if not ranges:
-        return r"[^\x00-\xff]"
-    return "[" + "".join(rf"\x{low:02x}-\x{high:02x}" for low, high in ranges) + "]"
-
-
-def _ranges(octets: Iterable[int], flags: int, *, negated: bool) -> list[tuple[int, int]]:
-    wanted = set(octets)
-    if flags & re.IGNORECASE:  # `re` compares lower-case bytes, and ASCII letters only
-        lowered = {_LOWER[octet] for octet in wanted}
-        wanted = {octet for octet in _ALL if _LOWER[octet] in lowered}
-    wanted = (set(_ALL) - wanted if negated else wanted) - {_NEWLINE}
-    ranges: list[tuple[int, int]] = []
-    for octet in sorted(wanted):
-        if ranges and ranges[-1][1] == octet - 1:
-            ranges[-1] = (ranges[-1][0], octet)
-        else:
-            ranges.append((octet, octet))
-    return ranges
+def _reason(error: str) -> str:
+    """Why RE2 refuses an expression, and what to write instead."""
+    what, _, part = error.partition(": ")
+    if "too large" in what or what == "invalid repetition size":
+        return (
+            f"it repeats too much{part and f', {part}'}; RE2 repeats up to 1000 times, and all in all up to 4000 times"
+        )
+    if what == "bad repetition operator" and part.endswith("+"):
+        part = "++"
+    elif what == "invalid escape sequence" and part[1:].isdigit():
+        part = "(?P"
+    elif what == "invalid perl operator" and part[2:].isalpha():
+        part = f"(?{part[-1]}"  # of several flags the last one
+    if what != "invalid named capture group" and part in _WAYS_OUT:
+        return f"RE2, the language of patterns, does not have {_WAYS_OUT[part]}"
+    shown = part.removeprefix(_MULTI_LINE.decode())
+    return rf"{what}: {shown}; write \ before a character that stands for itself, as in \( or \["

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from shipper import zone_names
 from shipper.codec import MAX_LABELS_BYTES, encode_labels
 from shipper.errors import ConfigError
+from shipper.linear_regex import Linear, PatternError
 from shipper.model import MAX_BLOCK_BYTES, Encoding
 from shipper.partition_map import MAX_PARTITIONS, partition_for
 from shipper.subjects import checked_host, checked_prefix
@@ -133,16 +134,11 @@ def _check_expression(expression: str) -> None:
     if not expression:
         raise ValueError("an empty expression matches every line; leave it away")
     try:
-        re.compile(expression.encode(), re.MULTILINE)
+        Linear(expression.encode())
     except UnicodeEncodeError:
         raise ValueError(f"{expression!r} is no UTF-8") from None
-    except (re.error, OverflowError, RecursionError) as error:
-        where = f" at byte {position}" if (position := getattr(error, "pos", None)) is not None else ""
-        reason = getattr(error, "msg", "a repetition is too large")
-        raise ValueError(
-            f"{expression!r} is no regular expression: {reason}{where};"
-            r" write \ before a character that stands for itself, as in \( or \["
-        ) from None
+    except PatternError as error:
+        raise ValueError(f"{expression!r} cannot be used: {error}") from None
 
 
 def _host(value: object) -> object:
@@ -244,7 +240,7 @@ class ProducerSettings(_Section):
     keep_lines: Expressions = ()  #: regular expressions; if set, other lines are filtered
     drop_lines: Expressions = ()  #: regular expressions of lines that are filtered
     redact: Redactions = ()  #: built-in patterns (card, token, email) or regular expressions
-    pattern_time: Annotated[Seconds, Field(ge=0.01, le=60)] = 10.0  #: maximum CPU time of patterns per block
+    pattern_time: Seconds | None = None  #: no effect since 0.2.0: the time of patterns is linear in the text
     timezone: Timezone = ""  #: zone of times without one in the lines: Europe/Berlin, UTC; default: the system's
     timezones: Timezones = {}  #: GLOB=ZONE, for files of another zone
     labels: Labels = {}  #: NAME=VALUE, stored in the manifest of every segment

@@ -85,7 +85,7 @@ SLOW = {
     "producer/test_producer_line_blocks.py": "500,000 lines in one test",
     "producer/test_producer_edits_any_growth.py": "many random lines",
     "producer/test_producer_edits_lines.py": "many random lines",
-    "producer/test_producer_pattern_budget.py": "starts the processes of the pattern engine",
+    "producer/test_producer_patterns.py": "measures CPU time of long texts",
     "producer/test_producer_planted_links.py": "names are exchanged many times while files are opened",
     "producer/test_producer_scale.py": "thousands of files",
     "producer/test_model_of_a_file.py": "1,000 random programs; 5,000 in `make test-all`",

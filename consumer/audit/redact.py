@@ -31,6 +31,7 @@ from shipper.commands import settings_of
 from shipper.durable_files import readable_by
 from shipper.errors import EXIT_OK, Fatal, Unavailable, UsageError
 from shipper.layout import OPEN_PREFIX, SEALING_PREFIX, date_of
+from shipper.linear_regex import Linear, PatternError
 from shipper.manifest import Redaction, Segment
 from shipper.prompts import confirm
 from shipper.units import counted
@@ -55,7 +56,7 @@ class PlacesUnknownError(Exception):
 class RegexMatches:
     """The matches of a regular expression, line by line."""
 
-    pattern: re.Pattern[bytes]
+    pattern: Linear
     whole_lines: bool = False
 
     def concerns(self, segment: Segment) -> bool:
@@ -65,13 +66,13 @@ class RegexMatches:
     def is_in(self, file: str, source: str, start: int, end: int, text: bytes) -> bool:
         """Whether a text has a match that is not black already."""
         del file, source, start, end
-        return any(set(each[0]) - {BLACK, NEWLINE} for each in self.pattern.finditer(text))
+        return any(set(text[begin:end]) - {BLACK, NEWLINE} for begin, end in self.pattern.matches(text))
 
     def ranges(self, segment: Segment, text: bytes) -> list[Range]:
-        """The matches that are not empty."""
+        """The matches."""
         del segment
-        found = (Range(*each.span()) for each in self.pattern.finditer(text))
-        return joined(_line_around(text, each) if self.whole_lines else each for each in found if each.end > each.start)
+        found = (Range(*each) for each in self.pattern.matches(text))
+        return joined(_line_around(text, each) if self.whole_lines else each for each in found)
 
     def records(self, segment: Segment, black: Sequence[Range], *, at: str, reason: str) -> list[Redaction]:
         """One record for the segment, without the pattern: a manifest must not contain it."""
@@ -339,9 +340,11 @@ def _choice(options: RedactOptions) -> Choice:
         raise UsageError("nothing to black out is given", hint="--match REGEX, or --source ID with --span START-END")
     if match:
         try:
-            return RegexMatches(re.compile(match.encode(), re.MULTILINE), options.whole_lines)
-        except (re.error, OverflowError, UnicodeEncodeError) as error:
-            raise UsageError(f"--match: {match!r} is no regular expression: {error}") from None
+            return RegexMatches(Linear(match.encode()), options.whole_lines)
+        except UnicodeEncodeError:
+            raise UsageError(f"--match: {match!r} is no UTF-8") from None
+        except PatternError as error:
+            raise UsageError(f"--match: {match!r} cannot be used: {error}") from None
     found = _SPAN.fullmatch(span)
     if not (source and found and int(found[1]) < int(found[2])):
         raise UsageError("a span is START-END of a source", hint="for example --source 00000000000000a1 --span 100-250")

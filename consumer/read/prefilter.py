@@ -3,6 +3,8 @@
 Python code runs only for lines that contain one of the strings: the rest is compared at memory speed (stringzilla).
 """
 
+import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -65,6 +67,65 @@ class Literals:
             (string,) = self.strings
             return lambda at: find_bytes(searched, string, at, end)
         return _find_several(searched, self.strings, start, end)
+
+
+_TOKEN = re.compile(
+    r"\\[dDwWsSbBAzZntrfv]|\\[^a-zA-Z0-9]"
+    r"|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]"
+    r"|\((?:\?(?::|P?<\w+>|[ims]+[:)]|<?[=!]))?"
+    r"|[*+?]|\{[0-9]+(?:,[0-9]*)?\}"
+    r"|[^\\\[\]{}]",
+    re.DOTALL,
+)
+"""What expressions of RE2 and of Python are made of; anything else makes one unknown."""
+
+
+def required_literals(expression: str, *, ignores_case: bool) -> Literals | None:
+    """Byte strings of which every match of a regular expression contains at least one; None: none is known."""
+    tokens = _TOKEN.findall(expression)
+    if "".join(tokens) != expression:
+        return None
+    ignores_case = ignores_case or any(re.match(r"\(\?[ms]*i", token) for token in tokens)
+    found = _of_group(deque(tokens), ignores_case=ignores_case)
+    return Literals(found, ignores_case) if found else None
+
+
+def _of_group(tokens: deque[str], *, ignores_case: bool) -> frozenset[bytes] | None:
+    """What one of the alternatives up to the end of a group contains; takes them off `tokens`."""
+    branches, items = [], list[str | frozenset[bytes] | None]()
+    while tokens and (part := tokens.popleft()) != ")":
+        if part == "|":
+            branches.append(_of_branch(items, ignores_case=ignores_case))
+            items = []
+        elif part[0] == "(" and part[-1] != ")":
+            inner = _of_group(tokens, ignores_case=ignores_case)
+            items.append(None if part[-1] in "=!" else inner)
+        elif part[0] in "*?" or part.startswith("{0"):
+            items[-1:] = [None]
+        elif len(part) == 1 and part not in "+.^$":
+            items.append(part)
+        elif part[0] == "\\" and not part[1].isalpha():
+            items.append(part[1])
+        else:
+            items.append(None)
+    branches.append(_of_branch(items, ignores_case=ignores_case))
+    known = [each for each in branches if each is not None]
+    return frozenset().union(*known) if len(known) == len(branches) else None
+
+
+def _of_branch(items: Iterable[str | frozenset[bytes] | None], *, ignores_case: bool) -> frozenset[bytes] | None:
+    """The best of what a sequence contains: each of its runs of characters, and what its groups contain."""
+    found, run = list[frozenset[bytes]](), ""
+    for item in (*items, None):
+        if isinstance(item, str):
+            run += item
+            continue
+        if run and ignores_case:  # of characters beyond ASCII the other case is not known
+            run = max(re.split("[^\\x00-\\x7f]+", run), key=len).lower()
+        found += [frozenset({run.encode("utf-8", "surrogateescape")})] if run else []
+        found += [item] if item else []
+        run = ""
+    return max(found, key=lambda each: (min(map(len, each)), -len(each)), default=None)
 
 
 def _find_several(text: bytes, strings: Iterable[bytes], start: int, end: int) -> NextPosition:

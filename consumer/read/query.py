@@ -6,7 +6,7 @@ A search has words, phrases and regular expressions, with AND, OR, NOT and paren
     timeout OR refused          one of them
     NOT healthcheck, -health    lines without it
     "connection reset"          with its spaces; in it stand backslash-quote and backslash-backslash for themselves
-    /HTTP 50[0-3]/, /error/i    a regular expression; a slash in it is written as backslash-slash
+    /HTTP 50[0-3]/, /error/i    a regular expression (RE2); a slash in it is written as backslash-slash
 
 A query without a capital letter ignores case (`Case.SMART`). A CR before the newline is part of the line's end.
 
@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from consumer.read.piece import Piece
-from consumer.read.prefilter import Finder, Literals, NextPosition, candidates, every_line
+from consumer.read.prefilter import Finder, Literals, NextPosition, candidates, every_line, required_literals
 from shipper.bytes_ops import lower_ascii
 from shipper.errors import UsageError
-from shipper.linear_regex import Linear, required_literals
+from shipper.linear_regex import Linear, PatternError
 from shipper.units import printable
 
 MAX_DEPTH = 100
@@ -61,8 +61,7 @@ class _Pattern:
 
     regex: Linear
     literals: Literals | None  #: what its alternatives contain
-    in_buffers: Linear  #: finds every line that `regex` matches, and more, where lines end with CR and newline
-    sees_no_cr: bool  #: both find the same
+    sees_no_cr: bool  #: it finds the same in a whole buffer, where a CR before the newline belongs to the line
 
     def matches(self, line: bytes) -> bool:
         return self.regex.search(line, 0, len(line)) is not None
@@ -79,8 +78,8 @@ class _Grep:
 
     @property
     def literals(self) -> Literals | None:
-        found = required_literals(self.expression.pattern, self.expression.flags & re.IGNORECASE)
-        return Literals(*found).with_unicode_twins() if found else None
+        found = required_literals(self.expression.pattern, ignores_case=bool(self.expression.flags & re.IGNORECASE))
+        return found.with_unicode_twins() if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +211,7 @@ class Query:
             shown = " OR ".join(sorted(repr(each.decode("utf-8", "replace")) for each in literals.strings))
             self.explained = f"lines with {shown}{' in any case' if literals.ignores_case else ''} are judged"
         elif isinstance(tree, _Pattern):
-            self.finder, self.explained = (
-                _regex_finder(tree.in_buffers),
-                "the regular expression searches whole buffers",
-            )
+            self.finder, self.explained = _regex_finder(tree.regex), "the regular expression searches whole buffers"
             self.is_decided = tree.sees_no_cr
 
     def matches(self, line: bytes) -> bool:
@@ -363,7 +359,7 @@ class _Parser:
             case "regex":
                 try:
                     return _pattern(token.text, ignores_case="i" in token.flags or self._ignores_case)
-                except ValueError as error:
+                except PatternError as error:
                     raise self._error(token.at, f"regular expression: {error}") from None
             case "(":
                 return self._group(token)
@@ -428,26 +424,13 @@ class _Parser:
 
 
 def _pattern(expression: str, *, ignores_case: bool) -> _Pattern:
-    """The regular expression in the syntax of Python, on bytes. Raises ValueError: it is none, or not linear."""
+    """The regular expression of RE2, on bytes. Raises PatternError: it is none."""
     encoded = expression.encode("utf-8", "surrogateescape")
-    if ignores_case:
-        encoded = b"(?i:" + encoded + b")"
-    try:
-        regex = Linear.of(encoded, may_be_empty=True)
-    except (re.error, ValueError, OverflowError) as error:
-        raise ValueError(str(error)) from None
-    if regex is None:
-        raise ValueError("it uses look-around or back-references, or is too large")
-    found = required_literals(encoded)
-    at_cr = _END.sub(lambda each: b"(?:\\r?$)" if each[0] == b"$" else each[0], encoded)
-    in_buffers = regex if at_cr == encoded else Linear.of(at_cr, may_be_empty=True)
-    if in_buffers is None:
-        raise ValueError("it uses look-around or back-references, or is too large")
-    return _Pattern(regex, Literals(*found) if found else None, in_buffers, bool(_NO_CR.fullmatch(encoded)))
+    regex = Linear(b"(?i)" + encoded if ignores_case else encoded)
+    literals = required_literals(expression, ignores_case=ignores_case)
+    return _Pattern(regex, literals, bool(_NO_CR.fullmatch(encoded)))
 
 
-_END = re.compile(rb"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\$", re.DOTALL)
-"""A `$` that means the end, and what has one that does not."""
 _NO_CR = re.compile(rb"""(?:[\w @:=,;<>!%&"'~`#/-]|\\[dw./:\-\[\]()?*+|$^{}]|\[[\w.:,/ -]*\]|[|()*+?{},])*""")
 """Expressions that match no CR, nor the place before one: the usual ones."""
 

@@ -24,7 +24,7 @@ _DOUBLED = bytes.maketrans(b"0123456789", b"0246813579")
 _SEPARATOR = (
     rb"(?:[.\t_/]|[ ]{2}|-{2}|[ ]?-[ ]|\xc2\xa0|\xe2\x80[\x80-\x95\xaf]|\xe3\x80\x80|%20|&nbsp;|%C2%A0|\\\\u00a0|\\\\t)"
 )
-_SEPARATED = Linear.of(
+_SEPARATED = Linear(
     rb"[2-9][0-9]{3}"
     + _SEPARATOR
     + rb"[0-9]{4}"
@@ -34,8 +34,7 @@ _SEPARATED = Linear.of(
     + rb"[0-9]{1,4}(?:"
     + _SEPARATOR
     + rb"[0-9]{1,3}\b)?"
-    rb"|3[0-9]{3}" + _SEPARATOR + rb"[0-9]{6}" + _SEPARATOR + rb"[0-9]{4,5}",
-    may_be_empty=False,
+    rb"|3[0-9]{3}" + _SEPARATOR + rb"[0-9]{6}" + _SEPARATOR + rb"[0-9]{4,5}"
 )
 """The usual groups with another separator than one space, dash or plus: dots, tabs, two spaces, no-break spaces."""
 _ESCAPED_SEPARATOR = re.compile(_SEPARATOR)
@@ -54,7 +53,7 @@ def cards(data: bytes) -> Iterator[Range]:
 
 def separated_cards(data: bytes) -> Iterator[Range]:
     """Card numbers in the usual groups with any separator."""
-    for begin, end in _SEPARATED.finditer(data, 0, len(data)) if _SEPARATED else ():
+    for begin, end in _SEPARATED.finditer(data, 0, len(data)):
         if data[max(0, begin - 1) : begin].isdigit() or data[end : end + 1].isdigit():
             continue
         digits = _ESCAPED_SEPARATOR.sub(b"", data[begin:end])

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from producer.redaction.named_values import Hit, value_at
 from producer.redaction.quoting import QUOTE, LineQuotes, Open
-from shipper.linear_regex import Linear
+from shipper.linear_regex import SHIPPED_MEMORY, Linear
 
 MAX_COMMAND_BYTES = 1024
 """How far after a command's name its options are searched."""
@@ -54,12 +54,10 @@ class Commands:
             for table in (_OPTIONS, _USER_OPTIONS)
         )
         names = "|".join(command for table in (_OPTIONS, _USER_OPTIONS) for command, _ in table)
-        linear = Linear.of(
-            rf"\b(?:{names})(?:\.exe)?(?:[\\\"'][,\s]|[ \t])|\|\s*(?:sudo )?chpasswd".encode(), may_be_empty=False
+        self._candidates = Linear(
+            rf"\b(?:{names})(?:\.exe)?(?:[\\\"'][,\s]|[ \t])|\|\s*(?:sudo )?chpasswd".encode(),
+            max_memory=SHIPPED_MEMORY,
         )
-        if linear is None:
-            raise ValueError("the names of commands make no expression for the linear engine")
-        self._candidates = linear
 
     def find(self, text: bytes) -> Iterator[Hit]:
         """The passwords in `text`."""

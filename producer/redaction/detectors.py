@@ -20,7 +20,7 @@ class Secrets:
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
         self._named = NamedValues(tuple(rule.named for rule in rules if rule.names))
-        self._shapes = Shapes(tuple(rule for rule in rules if rule.pattern))
+        self._shapes = Shapes(tuple(rule for rule in rules if rule.expression))
         self._commands = Commands("password-argument", "user-argument")
 
     def find(self, text: bytes) -> Iterator[Hit]:

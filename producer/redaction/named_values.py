@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from producer.redaction.quoting import QUOTE, LineQuotes, Open, end_of_quoted
 from producer.redaction.secret_names import MAX_NAME_BYTES, NamedRule, NameTable, SecretName, ValueKind
-from shipper.linear_regex import Linear
+from shipper.linear_regex import SHIPPED_MEMORY, Linear
 
 MAX_CONTEXT_BYTES = 512
 """How far around a name its value may be, where they are fields of one record."""
@@ -126,10 +126,7 @@ class NamedValues:
         name = rf"(?:{escaped}){tail}"
         assigned = rf"{name}(?:{after}|{prose}|[ \t]+[a-z]*(?:value|val)\b)"
         expression = rf"{assigned}|--?[a-z0-9_.-]*{name}[ \t]|<[a-z0-9_:.-]*{name}[ \t]"
-        linear = Linear.of(expression.encode("latin-1"), may_be_empty=False)
-        if linear is None:
-            raise ValueError("the names of secrets make no expression for the linear engine")
-        self._candidates = linear
+        self._candidates = Linear(expression.encode("latin-1"), max_memory=SHIPPED_MEMORY)
         self._spaced = re.compile(rf"(?:{escaped})(?=[^a-z])".encode("latin-1"))
 
     def find(self, text: bytes) -> Iterator[Hit]:

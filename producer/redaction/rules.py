@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 
 from producer.redaction.secret_names import NamedRule, ValueKind
+from shipper.linear_regex import Linear
 
 VERSION = 1
 _BEGIN, _END = "«", "»"
@@ -21,8 +22,11 @@ class Rule:
     description: str
     keywords: tuple[str, ...] = ()  #: at which the expression is tried
     prefilter: str = ""  #: an expression that finds where it is tried
-    regex: str = ""
+    expression: Linear | None = field(default=None, compare=False)
+    not_after: Linear | None = field(default=None, compare=False)  #: matches a byte after which it is not tried
     secret_group: int = 0  #: of the expression
+    requires: tuple[Linear, ...] = field(default=(), compare=False)  #: each is found in every value
+    unless: Linear | None = field(default=None, compare=False)  #: is found in no value
     stopwords: frozenset[bytes] = frozenset()  #: values that are none, in lower case
     names: tuple[str, ...] = ()  #: words of names; empty: the rule has an expression or a scanner
     value: ValueKind = ValueKind.ANY
@@ -30,7 +34,6 @@ class Rule:
     scanner: str = ""
     hits: tuple[str, ...] = ()  #: with marks around what is redacted
     misses: tuple[str, ...] = ()
-    pattern: "re.Pattern[bytes] | None" = field(default=None, compare=False)
 
     @property
     def named(self) -> NamedRule:
@@ -56,14 +59,16 @@ def built_in() -> tuple[Rule, ...]:
 
 
 def _rule(read: dict[str, object]) -> Rule:
-    regex = str(read.get("regex", ""))
     return Rule(
         id=str(read["id"]),
         kind=str(read["kind"]),
         description=str(read["description"]),
         keywords=_texts(read.get("keywords")),
         prefilter=str(read.get("prefilter", "")),
-        regex=regex,
+        expression=_expression(read.get("regex")),
+        not_after=_expression(read.get("notAfter")),
+        requires=tuple(Linear(each.encode()) for each in _texts(read.get("requires"))),
+        unless=_expression(read.get("unless")),
         secret_group=int(str(read.get("secretGroup", 0))),
         stopwords=frozenset(word.encode() for word in _texts(read.get("stopwords"))),
         names=_texts(read.get("names")),
@@ -72,8 +77,11 @@ def _rule(read: dict[str, object]) -> Rule:
         scanner=str(read.get("scanner", "")),
         hits=_texts(read.get("hits")),
         misses=_texts(read.get("misses")),
-        pattern=re.compile(regex.encode()) if regex else None,
     )
+
+
+def _expression(value: object) -> Linear | None:
+    return Linear(value.encode(), in_lines=False, captures=True) if isinstance(value, str) else None
 
 
 def _texts(value: object) -> tuple[str, ...]:

@@ -5,54 +5,51 @@ from collections.abc import Iterator
 
 from producer.redaction.named_values import Hit
 from producer.redaction.rules import Rule
-from shipper.linear_regex import Linear
+from shipper.linear_regex import SHIPPED_MEMORY, Linear
 
 _DSN_HOST = re.compile(rb"@(?:tcp|unix|udp)\(")
 _DSN_BYTES = 256
+LONG_BYTES = 4096
+"""A longer match of a rule hides its others that begin within it."""
 
 
 class Shapes:
     """The rules with an expression."""
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
-        self._by_keyword: dict[bytes, list[Rule]] = {}
-        self._others: list[tuple[re.Pattern[bytes], Rule]] = []
-        parts = list[str]()
-        for rule in rules:
-            for keyword in rule.keywords:
-                self._by_keyword.setdefault(keyword.encode(), []).append(rule)
-                parts.append(re.escape(keyword))
-            if rule.prefilter:
-                self._others.append((re.compile(rule.prefilter.encode()), rule))
-                parts.append(f"(?:{rule.prefilter})")
-        self._lengths = sorted({len(keyword) for keyword in self._by_keyword}, reverse=True)
-        linear = Linear.of("|".join(parts).encode(), may_be_empty=False)
-        if linear is None:
-            raise ValueError("the keywords of the rules make no expression for the linear engine")
-        self._candidates = linear
+        keywords = [(keyword.encode(), rule) for rule in rules for keyword in rule.keywords]
+        prefilters = [(b"", rule) for rule in rules if rule.prefilter]
+        self._all = [*prefilters, *keywords]
+        self._by_keyword = {
+            found: [each for each in keywords if each[0].startswith(found) or found.startswith(each[0])]
+            for found, _ in keywords
+        }
+        parts = [f"(?:{rule.prefilter})".encode() for _, rule in prefilters]
+        parts += [re.escape(keyword) for keyword, _ in keywords]
+        self._candidates = Linear(b"|".join(parts), max_memory=SHIPPED_MEMORY)
 
     def find(self, text: bytes) -> Iterator[Hit]:
         """What the expressions match in `text`."""
+        ends: dict[str, int] = {}  # of long matches, by rule: within one, another would take as long
         for begin, end in self._candidates.finditer(text, 0, len(text)):
-            yield from self._at(text, begin, end)
+            for keyword, rule in self._by_keyword.get(text[begin:end], self._all):
+                if rule.expression is None or not text.startswith(keyword, begin) or begin < ends.get(rule.id, 0):
+                    continue
+                if rule.not_after and begin and rule.not_after.match(text, begin - 1)[0][0] >= 0:
+                    continue
+                match, *groups = rule.expression.match(text, begin)
+                if match[1] - match[0] > LONG_BYTES:
+                    ends[rule.id] = match[1]
+                whole = [match] if not rule.secret_group else [each for each in groups if each[0] >= 0]
+                if whole and _is_secret(rule, text[slice(*whole[-1])]):
+                    yield Hit(*whole[-1], rule.id)
 
-    def _at(self, text: bytes, begin: int, end: int) -> Iterator[Hit]:
-        if text[begin:end] not in self._by_keyword:
-            for prefilter, rule in self._others:
-                if prefilter.match(text, begin, end):
-                    yield from _matched(rule, text, begin)
-            return
-        for length in self._lengths:  # a keyword may begin with another one
-            for rule in self._by_keyword.get(text[begin : begin + length], ()):
-                yield from _matched(rule, text, begin)
 
-
-def _matched(rule: Rule, text: bytes, begin: int) -> Iterator[Hit]:
-    if rule.pattern is None or (found := rule.pattern.match(text, begin)) is None:
-        return
-    group = rule.secret_group and (found.lastindex or 0)
-    if found[group] and found[group].lower() not in rule.stopwords:
-        yield Hit(*found.span(group), rule.id)
+def _is_secret(rule: Rule, value: bytes) -> bool:
+    """Whether what an expression found passes the other conditions of its rule."""
+    if not value or value.lower() in rule.stopwords or (rule.unless and rule.unless.search(value, 0, len(value))):
+        return False
+    return all(each.search(value, 0, len(value)) for each in rule.requires)
 
 
 def dsn_passwords(text: bytes, rule: str) -> Iterator[Hit]:

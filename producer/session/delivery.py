@@ -20,7 +20,6 @@ from producer.inputs.spool import Progress
 from producer.model import Destination, Entry, Piece
 from producer.options import Task
 from producer.tailer.tailer import Tailer, new_tailer
-from producer.transform.time_budget import OverBudget
 from shipper import events
 from shipper.errors import SessionLost
 from shipper.ports import Publisher
@@ -174,10 +173,6 @@ class Delivery:
     def read(self, at_most: int) -> Iterable[Piece]:
         """Bytes of files under the names that they have in the archive. Called in the reader's thread."""
         return map(self._task.following.named, self.tailer.read_scheduler.pieces(at_most))
-
-    def put_back(self, error: OverBudget) -> None:
-        """The piece that was read last cannot be edited now: it is read again later."""
-        self.tailer.read_scheduler.put_back(error)
 
     def open(self, batch: Batch) -> list[InFlight]:
         """Put a batch in flight. If sending it fails, the next session sends it."""

@@ -81,7 +81,6 @@ class ReadOutcome(enum.Enum):
     REWRITTEN = "rewritten"  #: the file is shorter, or has other bytes before the offset
 
 
-_Position = tuple[int, int, bytes, bytes, bytes | None]
 """What of a tail changes with a piece: offset, sum, head, the bytes before the offset, the line's first piece."""
 
 
@@ -119,7 +118,6 @@ class FileReader:
         self.line_before = b""  #: the line that the generation before it did not end
         self._charset: Charset | None = None  # unknown until its first bytes are there
         self._lead: bytes | None = None  # of the line that the offset is in; None: not read yet
-        self._before_piece: _Position = (self.offset, self.crc, self._head, self._before, self._lead)
 
     @property
     def key(self) -> Key:
@@ -203,12 +201,6 @@ class FileReader:
     def finish(self, why: End) -> Piece:
         """The last, empty piece of the source; bytes that were seen but can never be read are its gap."""
         return last_piece(self, why, max(0, self._largest - self.offset))
-
-    def put_back(self) -> None:
-        """Have not read the last piece: it is read again."""
-        self.offset, self.crc, self._head, self._before, self._lead = self._before_piece
-        self.forget_ahead()
-        self.outcome = ReadOutcome.MORE
 
     def forget_ahead(self) -> None:
         """Keep nothing in memory between two turns; what was not cut yet is read again."""
@@ -365,7 +357,6 @@ class FileReader:
 
     def _cut_off(self, data: bytes, cut: Cut, charset: Charset) -> Piece:
         """The next piece, with what its editing needs."""
-        self._before_piece = (self.offset, self.crc, self._head, self._before, self._lead)
         if not cut.lead_bytes and not cut.context_bytes:
             return self._advance(data)._replace(charset=charset) if cut.charset else self._advance(data)
         if self._lead is None and cut.lead_bytes:

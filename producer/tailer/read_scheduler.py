@@ -12,7 +12,6 @@ from producer.tailer.file_reader import FileReader, ReadOutcome
 from producer.tailer.file_table import Event, FileState, FileTable, TrackedFile, end_without_name
 from producer.tailer.lost_file import ContentFinder
 from producer.transform.edits import Flush
-from producer.transform.time_budget import OverBudget
 from shipper import events
 from shipper.model import End
 
@@ -33,7 +32,6 @@ class ReadScheduler:
         self._table = table
         self._finder = finder
         self._patience = max(PATIENCE_SECONDS, PATIENCE_WAITS * table.following.rotate_wait)
-        self._last_read: TrackedFile | None = None
 
     @property
     def idle(self) -> bool:
@@ -118,14 +116,11 @@ class ReadScheduler:
             while budget > 0 and (piece := reader.read(following.cut, flush=flush)):
                 was_silent = False
                 flush = flush.next
-                self._last_read = file
                 budget -= _cost(piece)
                 if file.left_at is not None:
                     file.left_at = self._table.clock()  # late lines: the silence begins anew
                 yield piece
                 del piece
-                if self._must_wait(file):  # it was put back
-                    return
             file.failing_since, file.passed_over = None, False
         except scanner.GONE:
             self._table.lose(file, End.DELETED)
@@ -136,9 +131,6 @@ class ReadScheduler:
             self._table.move(file, Event.READ_FAILED)  # the next scan tries again
             if error.errno in PERMANENT_ERRORS:
                 self._wait_or_pass_over(file, reader.path, error.strerror or str(error))
-            return
-        except OverBudget as error:  # in the middle of an over-long line, before anything of it was read
-            self._hold_back(file, error)
             return
         finally:
             reader.forget_ahead()
@@ -179,23 +171,6 @@ class ReadScheduler:
             else:
                 self._table.move(file, Event.END_REACHED)
 
-    def put_back(self, error: OverBudget) -> None:
-        """The piece that was read last cannot be edited: its file is held back, from that piece on."""
-        file = self._last_read
-        if file is not None and file.reader is not None:
-            file.reader.put_back()
-            file.sent = file.reader.offset
-            self._hold_back(file, error)
-
-    def _hold_back(self, file: TrackedFile, error: OverBudget) -> None:
-        if (budget := self._table.following.cut.budget) and file.reader is not None:
-            budget.hold(file.id, file.reader.path, file.reader.offset, error)
-
-    def _must_wait(self, file: TrackedFile) -> bool:
-        """Whether the next block of a file takes its patterns too long."""
-        budget = self._table.following.cut.budget
-        return budget is not None and budget.must_wait(file.id)
-
     def _wait_or_pass_over(self, file: TrackedFile, path: str, error: str) -> None:
         """Let younger generations go on if a file has failed for too long."""
         now = self._table.clock()
@@ -211,7 +186,7 @@ class ReadScheduler:
             for file in self._table.generations(name):
                 if file.is_reading and self._must_not_begin(file):
                     break
-                if file.state is FileState.ACTIVE and not self._must_wait(file):
+                if file.state is FileState.ACTIVE:
                     readable.add(file.id)
                 if file.blocks_younger:
                     break

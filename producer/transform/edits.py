@@ -5,7 +5,6 @@ blacked out (`redact`).
 """
 
 import enum
-import itertools
 import re
 from bisect import bisect_right
 from collections import Counter
@@ -20,10 +19,9 @@ from producer.model import Piece
 from producer.redaction.detectors import KINDS, after_lead, detector, of_pattern
 from producer.redaction.named_values import Hit
 from producer.redaction.private_keys import KeyState, leaves_open, private_keys
-from producer.transform.line_filter import Pattern, Range, joined, others
-from producer.transform.regex_process import Apart, Matcher
-from producer.transform.time_budget import DEFAULT_SECONDS, Budget, OverBudget
+from producer.transform.line_filter import Range, joined, lines_with, others
 from shipper.edit_map import MAX_MAP_BYTES, Edit
+from shipper.linear_regex import Linear
 from shipper.model import MAX_BLOCK_BYTES
 
 # -- where to cut what is read: after whole lines, and after whole characters of an over-long one ----------------------
@@ -59,7 +57,6 @@ class Cut:
     lead_bytes: int = 0  #: of a line's first piece, what its later pieces carry along
     charset: str = ""  #: utf-16, utf-16-le, utf-16-be: what files may be written in
     seam: Callable[[bytes], int] | None = None  #: where an over-long line is best cut
-    budget: Budget | None = None  #: of the patterns that pieces are edited by; None: by none
 
     def read_bytes(self, charset: Charset) -> int:
         """Maximum bytes of one read."""
@@ -130,6 +127,7 @@ CONTEXT_BYTES = 4096
 NAME_BYTES = 64
 """How far before a secret the name may begin by which it is known."""
 _SEPARATOR = re.compile(rb"[ \t,;&|]+")
+_STARRED = re.compile(rb"[^\0]")
 
 
 class Text(NamedTuple):
@@ -161,16 +159,14 @@ class Hidden(NamedTuple):
 class Edits:
     """The changes to the text of every file, and what the archive records of them. None, by default."""
 
-    keep: tuple[Pattern | Apart, ...] = ()
-    drop: tuple[Pattern | Apart, ...] = ()
+    keep: tuple[Linear, ...] = ()
+    drop: tuple[Linear, ...] = ()
     redact: tuple[Redaction, ...] = ()
     charset: str = ""  #: utf-16 (where a file begins with a byte order mark), utf-16-le, utf-16-be
     labels: tuple[tuple[str, str], ...] = ()
     zones: HostZones = UTC_HOST
     most_bytes: int = MAX_BLOCK_BYTES  #: how far a piece's text may grow; at least 1.5 times what is read of UTF-16
-    budget: Budget = field(default_factory=Budget, compare=False)
     keys: KeyState = field(default_factory=KeyState, compare=False)
-    matcher: Matcher | None = field(default=None, compare=False)  #: runs the patterns that may take for ever
 
     @classmethod
     def of(
@@ -183,41 +179,25 @@ class Edits:
         labels: Mapping[str, str] | None = None,
         zones: HostZones = UTC_HOST,
         most_bytes: int = MAX_BLOCK_BYTES,
-        pattern_seconds: float = DEFAULT_SECONDS,
     ) -> "Edits":
-        """The edits that settings name. Raises re.error: the settings have not been validated."""
-        budget = Budget(pattern_seconds)
-        lines = {text: Pattern.of(text) for text in (*keep_lines, *drop_lines)}
-        secrets = {text: Pattern.of(text, may_be_empty=False) for text in redact if text not in KINDS}
-        named = (*lines.items(), *secrets.items())
-        apart = tuple(dict.fromkeys(text for text, pattern in named if pattern.needs_own_process))
-        matcher = Matcher(apart, budget) if apart else None
-
-        def matching(text: str, pattern: Pattern) -> Pattern | Apart:
-            return Apart(matcher, apart.index(text)) if matcher and pattern.needs_own_process else pattern
+        """The edits that settings name. Raises PatternError: the settings have not been validated."""
+        patterns = [text for text in redact if text not in KINDS]
 
         def redaction(text: str) -> Redaction:
             if text in KINDS:
                 return Redaction(detector(text), b"[%s]" % text.encode())
-            number = list(secrets).index(text) + 1  # its text may hold what it redacts
-            return Redaction(of_pattern(matching(text, secrets[text]).matches, f"pattern-{number}"), b"[redacted]")
+            rule = f"pattern-{patterns.index(text) + 1}"  # its text may hold what it redacts
+            return Redaction(of_pattern(Linear(text.encode()).matches, rule), b"[redacted]")
 
         return cls(
-            keep=tuple(matching(text, lines[text]) for text in keep_lines),
-            drop=tuple(matching(text, lines[text]) for text in drop_lines),
+            keep=tuple(Linear(text.encode()) for text in keep_lines),
+            drop=tuple(Linear(text.encode()) for text in drop_lines),
             redact=tuple(map(redaction, redact)),
             charset=charset,
             labels=tuple((labels or {}).items()),
             zones=zones,
             most_bytes=most_bytes,
-            budget=budget,
-            matcher=matcher,
         )
-
-    def close(self) -> None:
-        """End what runs for the patterns."""
-        if self.matcher:
-            self.matcher.close()
 
     @property
     def change_text(self) -> bool:
@@ -243,27 +223,20 @@ class Edits:
             context_bytes=CONTEXT_BYTES if self.redact else 0,
             charset=self.charset or (DETECTED if self.redact else ""),
             seam=self.seam if self.redact else None,
-            budget=self.budget if self.keep or self.drop or self.redact else None,
         )
 
     def of_piece(self, piece: Piece) -> Text | None:
-        """The edited text of `piece`; None: it goes as it is. Raises OverBudget: its patterns take too long."""
+        """The edited text of `piece`; None: it goes as it is."""
         if not piece.data:
             return None
-        self.budget.begin()
         if piece.charset is not Charset.BYTES:
             return self._converted(piece)
-        if self.redact and is_wide_text(piece.data):
-            raise OverBudget(
-                f"{piece.file} seems to be UTF-16 or UTF-32, in which nothing is found to redact; set charset"
-            )
         more = [*self._body_of_key(piece), *self._continued(piece.data, piece.context)]
         changes = self._changes(piece.data, piece.lead, more)
         return _replaced(piece.data, self._fitting(changes, len(piece.data))) if changes else None
 
     def of_name(self, file: str) -> str:
-        """The name of a file with what would be redacted in a line replaced. Raises OverBudget."""
-        self.budget.begin()
+        """The name of a file with what would be redacted in a line replaced."""
         name = file.encode("utf-8", "surrogateescape")
         for begin, end, by, _ in reversed(self._redactions(name, [])):
             name = name[:begin] + by + name[end:]
@@ -287,12 +260,10 @@ class Edits:
         """Where to cut an over-long line: in nothing to redact that is shorter than `CLEAR_BYTES`, if it can be.
 
         It is after a separator, so far before the end of `data` that what begins before the cut ends in sight.
-        Raises OverBudget.
         """
         reach, clear = min(SEAM_BYTES, len(data) // 2), min(CLEAR_BYTES, len(data) // 4)
         around = data[-2 * reach :]
-        self.budget.begin()
-        secrets = joined(sorted(self.budget.checked(hit[:2] for rule in self.redact for hit in rule.find(around))))
+        secrets = joined(sorted(hit[:2] for rule in self.redact for hit in rule.find(around)))
         ends = [found.end() for found in _SEPARATOR.finditer(around, reach, len(around) - clear)]
         for end in (*reversed(ends), len(around) - clear):
             if not any(begin - NAME_BYTES < end < stop for begin, stop in secrets):
@@ -312,8 +283,8 @@ class Edits:
 
     def _left_out(self, data: bytes, lead: bytes) -> list[Range]:
         """The runs of lines that are left out: `drop` wins over `keep`."""
-        dropped = set(self.budget.checked(span for pattern in self.drop for span in pattern.lines(data)))
-        kept = set(self.budget.checked(span for pattern in self.keep for span in pattern.lines(data))) - dropped
+        dropped = {span for pattern in self.drop for span in lines_with(pattern, data)}
+        kept = {span for pattern in self.keep for span in lines_with(pattern, data)} - dropped
         if lead:
             first = (0, data.find(b"\n") + 1 or len(data))
             dropped.discard(first)
@@ -322,19 +293,27 @@ class Edits:
         return others(joined(sorted(kept)), len(data)) if self.keep else joined(sorted(dropped))
 
     def _is_kept(self, line: bytes) -> bool:
-        matches = [any(pattern.matches_line(line, 0, len(line)) for pattern in rule) for rule in (self.keep, self.drop)]
-        return (matches[0] or not self.keep) and not matches[1]
+        kept, dropped = [any(each.search(line, 0, len(line)) for each in rule) for rule in (self.keep, self.drop)]
+        return (kept or not self.keep) and not dropped
 
     def _redactions(self, data: bytes, out: list[Range], more: Iterable[_Found] = ()) -> list[Change]:
-        """The secrets of `data` and `more`, in order, apart from each other, less what is in a range of `out`."""
-        secrets = ((begin, -end, each.name, rule) for each in self.redact for begin, end, rule in each.find(data))
-        found = sorted(self.budget.checked(itertools.chain(secrets, more)))
+        """The secrets of `data` and `more`, in order, apart from each other, less what is in a range of `out`.
+
+        In UTF-16 or UTF-32 that was taken for bytes they are searched without its NULs, and each byte becomes a star.
+        """
+        is_wide = is_wide_text(data)
+        places = [at for at, octet in enumerate(data) if octet] if is_wide else range(len(data))
+        text = data.replace(b"\0", b"") if is_wide else data
+        hits = ((hit, each.name) for each in self.redact for hit in each.find(text))
+        secrets = ((places[hit.begin], -places[hit.end - 1] - 1, name, hit.rule) for hit, name in hits)
         changes: list[Change] = []
-        for begin, minus_end, name, rule in found:
+        for begin, minus_end, name, rule in sorted((*secrets, *more)):
             if changes and begin < changes[-1].end:  # one secret in another: the longer of both goes
                 changes[-1] = changes[-1]._replace(end=max(changes[-1].end, -minus_end))
             elif not _within(begin, out):
                 changes.append(Change(begin, -minus_end, name, rule))
+        if is_wide:
+            return [each._replace(by=_STARRED.sub(b"*", data[each.begin : each.end])) for each in changes]
         return changes
 
     def _continued(self, data: bytes, context: bytes) -> Iterator[_Found]:
@@ -353,7 +332,6 @@ class Edits:
 
     def hidden_lines(self, data: bytes) -> Iterator[Hidden]:
         """The lines of `data` that redaction changes, with the length of each secret: `[token 7]`."""
-        self.budget.begin()
         end = 0
         of_line: list[Change] = []
         for change in self._redactions(data, []):

@@ -30,12 +30,6 @@ _MOVES = Counter("fshipper_host_moves_total", "Moves of this host from one parti
 
 _BACKLOG = Gauge("fshipper_backlog_bytes", "Bytes seen in the files that JetStream has not acknowledged")
 _BACKLOG_AGE = Gauge("fshipper_backlog_age_seconds", "Age of the oldest byte that JetStream has not acknowledged")
-_OVER_BUDGET = Counter(
-    "fshipper_blocks_over_budget_total", "Blocks not shipped because the patterns take more than pattern_time for them"
-)
-_HELD_BACK = Gauge(
-    "fshipper_held_back_files", "Files whose next block takes the patterns more than pattern_time; they wait"
-)
 _FILES = Gauge("fshipper_files", "Files that are followed")
 _UNOPENED = Gauge("fshipper_unopened_files", "Files that cannot be read now, and directories that cannot be listed")
 _REFUSED_CONNECTIONS = Counter(
@@ -181,25 +175,9 @@ def settings_reloaded(*, files: int) -> None:
     logger.info("settings_reloaded", files=files)
 
 
-def block_over_budget(*, file: str, offset: int, error: str, retry_in: float, files: int) -> None:
-    """The patterns take too long for the next block of a file: it is held back, and never shipped unedited."""
-    _OVER_BUDGET.inc()
-    _HELD_BACK.set(files)
-    logger.error(
-        "block_over_budget", file=file, offset=offset, error=error, retry_in=round(retry_in),
-        hint="correct the pattern and reload (SIGHUP), or raise pattern_time; other files go on, nothing is lost",
-    )  # fmt: skip
-
-
-def block_within_budget(*, file: str, offset: int, files: int) -> None:
-    """A file that was held back goes on."""
-    _HELD_BACK.set(files)
-    logger.info("block_within_budget", file=file, offset=offset)
-
-
-def files_held_back(*, files: int) -> None:
-    """So many files wait because their next block is over budget."""
-    _HELD_BACK.set(files)
+def setting_without_effect(*, setting: str, since: str) -> None:
+    """A setting of an earlier version is set: it is accepted and does nothing."""
+    logger.warning("setting_without_effect", setting=setting, hint=f"it has no effect since {since}; remove it")
 
 
 def restart_needed(*, keys: list[str]) -> None:

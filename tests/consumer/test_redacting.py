@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import io
 import json
-import re
 import shutil
 import zlib
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from consumer.segments.compaction import Merger
 from consumer.segments.rewrite_segment import rewriting
 from consumer.segments.sealer import Sealer
 from shipper.durable_files import Lock
+from shipper.linear_regex import Linear
 from shipper.main import run
 from shipper.manifest import Segment, SourceSpan, from_line, standing, to_line
 
@@ -325,7 +325,7 @@ def test_text_that_is_not_its_spans_has_unknown_places(more: dict[str, int]) -> 
 def test_ranges_are_joined_and_newlines_stay() -> None:
     assert joined([Range(0, 2), Range(2, 4), Range(3, 5), Range(7, 8)]) == [Range(0, 5), Range(7, 8)]
     assert blackened(b"ab\ncd\n", [Range(1, 5)]) == b"a*\n**\n"
-    assert RegexMatches(re.compile(b"x*")).ranges(segment(), b"aaa") == []
+    assert RegexMatches(Linear(b"x*")).ranges(segment(), b"aaa") == []
 
 
 def test_an_older_reader_is_given_no_field_that_it_does_not_know() -> None:

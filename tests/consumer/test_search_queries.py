@@ -119,7 +119,7 @@ def test_1000_random_queries_over_random_archives_equal_a_slow_reference(
     [
         ("(a", 1, "not closed"), ("a)", 2, "closes nothing"), ("a OR", 5, "missing at the end"),
         ("OR a", 1, "missing before 'OR'"), ('a "b', 3, "no \" at its end"), ("NOT", 4, "missing"),
-        ("a /(/", 3, "regular expression"), ("/(?=a)b/", 1, "look-around"), ("/(a)\\1/", 1, "back-references"),
+        ("a /(/", 3, "regular expression"), ("/(?=a)b/", 1, "look-ahead"), ("/(a)\\1/", 1, "back-reference"),
         ("(" * 101 + "a" + ")" * 101, 101, "too many"),
     ],
 )  # fmt: skip

@@ -272,15 +272,6 @@ def test_a_host_that_became_silent(prometheus: Watched) -> None:
     prometheus.until_fires("FshipperSilentHost")
 
 
-def test_a_pattern_that_takes_too_long_for_a_line(prometheus: Watched) -> None:
-    log = prometheus.directory / "evil.log"
-    log.write_bytes(b"a" * 40 + b"!\n")
-    config = prometheus.directory / "evil.toml"
-    config.write_text("[producer]\npattern_time = '200ms'\nredact = ['(?=a)(a+)+$']\n")
-    prometheus.produce("--config", str(config), str(log))
-    prometheus.until_fires("FshipperFileHeldBack")
-
-
 def test_lines_that_wait_at_a_host(prometheus: Watched) -> None:
     log = prometheus.directory / "slow.log"
     log.write_bytes(b"a line that is read slowly\n" * 40_000)

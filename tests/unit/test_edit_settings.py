@@ -14,10 +14,10 @@ def problem(**flags):
 @pytest.mark.parametrize(
     ("pattern", "why"),
     [
-        ("fo(o", "missing ), unterminated subpattern at byte 2"),
-        ("[a", "unterminated character set at byte 0"),
-        ("*", "nothing to repeat at byte 0"),
-        ("a{99999999999}", "too large"),
+        ("fo(o", "missing ): fo(o"),
+        ("[a", "missing ]: [a"),
+        ("*", "no argument for repetition operator: *"),
+        ("a{99999999999}", "repeats too much"),
     ],
 )
 def test_an_invalid_expression_is_reported_with_its_key_its_place_and_the_next_step(key, pattern, why):
@@ -25,7 +25,7 @@ def test_an_invalid_expression_is_reported_with_its_key_its_place_and_the_next_s
     assert f"--{key.replace('_', '-')}: producer.{key}" in told
     assert repr(pattern) in told
     assert why in told
-    assert r"write \ before" in told
+    assert "RE2" in told or r"write \ before" in told
 
 
 @pytest.mark.parametrize("key", ["keep_lines", "drop_lines", "redact"])
