@@ -56,7 +56,6 @@ def redacted_lines(settings: ProducerSettings, files: list[tuple[str, int]]) -> 
                 else:
                     left_out += 1
             number += text.count(b"\n", before)
-    edits.close()
     return Redacted(dict(rules), lines, left_out, unread, MAX_FILE_BYTES)
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from producer.redaction.detectors import KINDS, detector
+from producer.redaction.rules import Rule, built_in
 from producer.transform.line_filter import joined, lines_with
 from shipper.linear_regex import Linear, PatternError
 from tests.producer.test_producer_edits_lines import edited
@@ -183,6 +184,14 @@ def grows_no_faster_than_its_text(work: Callable[[bytes], Any], unit: bytes, lea
 def test_time_of_each_ready_pattern_doubles_with_its_text(name: str, unit: bytes) -> None:
     for tail in (b"", b"<", b"\n", b"!"):
         grows_no_faster_than_its_text(lambda text: list(detector(name)(text + tail)), unit, 2048)  # noqa: B023
+
+
+@pytest.mark.parametrize("rule", [rule for rule in built_in() if rule.keywords], ids=lambda rule: rule.id)
+def test_time_of_each_rule_doubles_with_a_text_of_its_keywords(rule: Rule) -> None:
+    for keyword in rule.keywords:
+        for more in ("", "a1"):
+            unit = (keyword + more).encode()
+            grows_no_faster_than_its_text(lambda text: list(detector("token")(text)), unit, 2048)
 
 
 def test_each_ready_pattern_is_tried() -> None:

@@ -55,12 +55,15 @@ def test_a_producer_ships_such_a_file_and_names_it_redacted(tmp_path: Path, nats
     for each in (path, other):
         each.write_bytes(b"one\n")
     config = tmp_path / "fshipper.toml"
-    config.write_text('[producer]\nredact = ["token"]\n')
+    config.write_text('[producer]\nredact = ["token"]\npattern_time = "2s"\n')
     with Fleet(tmp_path, natsd.url) as fleet:
         fleet.apply()
         done = fleet.run("produce", "--once", "--config", str(config), str(path), str(other), HOSTNAME="web1")
         assert done.returncode == 0, done.stderr
         (said,) = [line for line in done.stderr.splitlines() if "file_name_holds_secret" in line]
         assert SECRET not in said
+        (old,) = [line for line in done.stderr.splitlines() if "setting_without_effect" in line]
+        assert "producer.pattern_time" in old
+        assert "no effect since 0.2.0" in old
         fleet.drain()
         assert fleet.archived("web1", path) == b"one\n"
