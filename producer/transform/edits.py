@@ -159,13 +159,12 @@ class Hidden(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edits:
-    """The changes to the text of every file, and what the archive records of them. None, by default."""
+    """The changes to the text of every file. None, by default."""
 
     keep: tuple[Pattern | Apart, ...] = ()
     drop: tuple[Pattern | Apart, ...] = ()
     redact: tuple[Redaction, ...] = ()
     charset: str = ""  #: utf-16 (where a file begins with a byte order mark), utf-16-le, utf-16-be
-    labels: tuple[tuple[str, str], ...] = ()
     zones: HostZones = UTC_HOST
     most_bytes: int = MAX_BLOCK_BYTES  #: how far a piece's text may grow; at least 1.5 times what is read of UTF-16
     budget: Budget = field(default_factory=Budget, compare=False)
@@ -180,7 +179,6 @@ class Edits:
         drop_lines: Collection[str] = (),
         redact: Collection[str] = (),
         charset: str = "",
-        labels: Mapping[str, str] | None = None,
         zones: HostZones = UTC_HOST,
         most_bytes: int = MAX_BLOCK_BYTES,
         pattern_seconds: float = DEFAULT_SECONDS,
@@ -207,7 +205,6 @@ class Edits:
             drop=tuple(matching(text, lines[text]) for text in drop_lines),
             redact=tuple(map(redaction, redact)),
             charset=charset,
-            labels=tuple((labels or {}).items()),
             zones=zones,
             most_bytes=most_bytes,
             budget=budget,
