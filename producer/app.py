@@ -14,7 +14,9 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from producer.checkpoint.store import Checkpoints, acknowledged_sources
 from producer.discovery.patterns import prefix_matcher
@@ -50,80 +52,89 @@ from shipper.telemetry import print_summary
 from shipper.units import counted, format_bytes
 
 
-class PipelineCycles:
-    """The pipelines of one producer, one after another: one per plan, with the same checkpoint, lock and inputs."""
+class Producer:
+    """One producer process: a pipeline for each plan, one after another, with the same checkpoint, lock and inputs."""
 
-    def __init__(
-        self, reloading: Reloader[Task], checkpoints: Checkpoints, inputs: Inputs, guard: HostNameGuard
-    ) -> None:
-        self._guard = guard
-        self._inputs = inputs
+    def __init__(self, reloading: Reloader[Task], checkpoints: Checkpoints, inputs: Inputs) -> None:
         self._reloading = reloading
         self._checkpoints = checkpoints
+        self._inputs = inputs
+        self._guard = HostNameGuard(
+            reloading.plan.task.host, reloading.plan.task.prefix, this_instance(checkpoints.directory)
+        )
         self._endpoints = contextlib.ExitStack()
         self._served: tuple[str, tuple[str, ...]] = ("", ())  # address, and the host names that are accepted
         self._retained = RetainedFiles(hands_over=True)
-        self._is_first = True  # pipeline of this process
-        self._pipeline = self._next(reloading.begin())
+        self._pipeline: Pipeline
 
     async def run(self) -> Shipped:
         """Ship until stopped, or with `once` all files; returns what is shipped. Raises Fatal, Unavailable."""
+        self._pipeline = self._next(is_first=True)
         with self._endpoints, contextlib.closing(self._retained):
-            while True:
-                self._serve()
-                try:
-                    await self._pipeline.run()
-                except Fatal as error:
-                    if not self._reloading.falls_back(error):
-                        raise
-                else:
-                    if not self._reloading.goes_on():
-                        return self._pipeline.delivery.shipped
-                self._pipeline = self._next(self._reloading.begin())
+            async with supervised(self._pulses, self._sentence):
+                while True:
+                    self._serve()
+                    try:
+                        await self._pipeline.run()
+                    except Fatal as error:
+                        if not self._reloading.falls_back(error):
+                            raise
+                    else:
+                        if not self._reloading.goes_on():
+                            return self._pipeline.delivery.shipped
+                    self._pipeline = self._next()
 
-    def _next(self, turn: Stop) -> Pipeline:
+    def _next(self, *, is_first: bool = False) -> Pipeline:
+        """The pipeline of the newest plan."""
+        stop = self._reloading.begin()
         plan = self._reloading.plan
-        chosen, open_files = plan.settings.producer, plan.task.following.open_files
-        self._retained.bounds = Bounds(chosen.hold, chosen.hold_for, open_files)
-        begins_at_end = plan.task.following.start_at_end and self._is_first
-        self._is_first = False  # files that appear after the first scan are read from their first byte
-        task = replace(plan.task, following=replace(plan.task.following, start_at_end=begins_at_end))
+        chosen, following = plan.settings.producer, plan.task.following
+        self._retained.bounds = Bounds(chosen.hold, chosen.hold_for, following.open_files)
+        # files that appear after the first scan of the process are read from their first byte
+        following = replace(following, start_at_end=following.start_at_end and is_first)
+        task, connect = replace(plan.task, following=following), partial(self._connect, plan)
+        return pipeline_of(task, self._checkpoints, connect, stop, self._inputs, self._guard, self._retained)
 
-        async def begin(partition: int) -> JetStreamPublisher:
-            publisher = await JetStreamPublisher.begin(
-                plan.settings.nats,
-                stream=stream_name(plan.task.prefix, partition),
-                host=plan.task.host,
-                block_bytes=plan.task.message_bytes,
-            )
-            self._reloading.served()
-            return publisher
-
-        return pipeline_of(task, self._checkpoints, begin, turn, self._inputs, self._guard, self._retained)
+    async def _connect(self, plan: Plan[Task], partition: int) -> JetStreamPublisher:
+        publisher = await JetStreamPublisher.begin(
+            plan.settings.nats,
+            stream=stream_name(plan.task.prefix, partition),
+            host=plan.task.host,
+            block_bytes=plan.task.message_bytes,
+        )
+        self._reloading.served()
+        return publisher
 
     def _serve(self) -> None:
         """Serve the end points at the address of the plan; they stay open if it did not change."""
         plan = self._reloading.plan
-        chosen = plan.settings.producer
-        listen = "" if plan.task.following.once else chosen.listen
-        names = (*chosen.allowed_hosts, plan.task.host)
+        listen = "" if plan.task.following.once else plan.settings.producer.listen
+        names = (*plan.settings.producer.allowed_hosts, plan.task.host)
         if (listen, names) != self._served:
             self._endpoints.close()
             served = serving(
                 listen,
-                ready=lambda: self._pipeline.ready(),  # noqa: PLW0108 - another pipeline after a reload
-                status=lambda: self._pipeline.status(),  # noqa: PLW0108
+                ready=self._ready,
+                status=self._status,
                 allowed_hosts=names,
                 hidden_metrics=events.COLLECTOR_METRICS | events.BROWSE_METRICS,
             )
             self._endpoints.enter_context(served)
             self._served = (listen, names)
 
-    def pulses(self) -> list[Pulse]:
+    # -- the pipeline that runs now -----------------------------------------------------------------------------------
+
+    def _ready(self) -> str:
+        return self._pipeline.ready()
+
+    def _status(self) -> dict[str, Any]:
+        return self._pipeline.status()
+
+    def _pulses(self) -> list[Pulse]:
         """The loops that the watchdog supervises."""
         return [self._pipeline.pulse]
 
-    def sentence(self) -> str:
+    def _sentence(self) -> str:
         """What the producer does now, in a line for people."""
         if trouble := self._pipeline.ready():
             return f"waiting: {trouble}"
@@ -217,13 +228,12 @@ async def _run(
     plan = Plan(settings, replace(task, following=inputs.followed_with(task.following)))
     stop = Stop()
     stop.on_request(inputs.stop)  # first: what was read until then is shipped before the end
-    unlisted = named(settings.producer)  # standard input and FIFOs: the program keeps those that it started with
     actions = ReloadActions(
         fixed=FIXED,
         read=read,
-        planned=lambda wanted: _planned_again(wanted, inputs),
-        reloaded=lambda new: events.settings_reloaded(files=len(new.settings.producer.files)),
-        restarts=lambda wanted: ["producer.files"] if named(wanted.producer) != unlisted else [],
+        planned=partial(_planned_again, inputs),
+        reloaded=_report_reload,
+        restarts=partial(_needs_restart, named(settings.producer)),
     )
     reloading = Reloader(plan, stop, actions)
     stop_on_signals(stop, reload=None if once else reloading.reload)
@@ -241,10 +251,7 @@ async def _run(
     began = time.monotonic()
     try:
         inputs.start()
-        guard = HostNameGuard(host, plan.task.prefix, this_instance(checkpoints.directory))
-        cycles = PipelineCycles(reloading, checkpoints, inputs, guard)
-        async with supervised(cycles.pulses, cycles.sentence):
-            shipped = await cycles.run()
+        shipped = await Producer(reloading, checkpoints, inputs).run()
     finally:
         inputs.close()
     if once:
@@ -285,11 +292,20 @@ def _without_match(pattern: str, watched: Watched, named: set[str], found: ScanR
     return f"no file matches {pattern!r}"
 
 
-def _planned_again(settings: Settings, inputs: Inputs) -> Plan[Task]:
+def _planned_again(inputs: Inputs, settings: Settings) -> Plan[Task]:
     """A plan for a producer that is running: its first scan is done, and no error of the server ends it."""
     task = planned(settings, once=False, new=False)
     following = inputs.followed_with(task.following)
     return Plan(settings, replace(task, following=following, patience=Patience(at_start=math.inf, later=math.inf)))
+
+
+def _report_reload(plan: Plan[Task]) -> None:
+    events.settings_reloaded(files=len(plan.settings.producer.files))
+
+
+def _needs_restart(unlisted: frozenset[str], settings: Settings) -> list[str]:
+    """Settings that are not applied: the program keeps the standard input and FIFOs that it started with."""
+    return ["producer.files"] if named(settings.producer) != unlisted else []
 
 
 def planned(settings: Settings, *, once: bool, new: bool) -> Task:
@@ -341,7 +357,6 @@ def _task(settings: Settings, host: str, watched: Watched, *, once: bool, new: b
         drop_lines=chosen.drop_lines,
         redact=chosen.redact,
         charset=chosen.charset,
-        labels=chosen.labels,
         zones=HostZones.of(chosen.timezone, chosen.timezones),
         most_bytes=min(2 * chosen.block, MAX_BLOCK_BYTES),
     )
@@ -366,6 +381,7 @@ def _task(settings: Settings, host: str, watched: Watched, *, once: bool, new: b
         following=following,
         compressor=Compressor(chosen.encoding),
         edits=edits,
+        labels=tuple(chosen.labels.items()),
         window_bytes=chosen.window,
         poll=chosen.poll,
         watch=chosen.watch,

@@ -7,7 +7,6 @@ time of its cores. This sum does not depend on the number of threads that compre
 import asyncio
 import datetime as dt
 import itertools
-import math
 import os
 import threading
 import time
@@ -18,6 +17,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from producer.model import Destination, Entry, Piece
+from producer.rate_limit import RateLimit
 from producer.transform.edits import NO_EDITS, Edits, Text
 from shipper import codec, events
 from shipper.bytes_ops import count_lines, crc32
@@ -141,42 +141,6 @@ def in_order(
 # -- batches -----------------------------------------------------------------------------------------------------------
 
 
-class RateLimit:
-    """At most `bytes_a_second` over all files on average; 0: no limit. Owned by `Batcher`.
-
-    Whole blocks are read, so the last one may exceed the budget. The excess is subtracted from the next budget. A burst
-    is the bytes of one second, or one block if that is more.
-    """
-
-    def __init__(self, bytes_a_second: int, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._rate = bytes_a_second or math.inf
-        self._clock = clock
-        self._left = float(self._rate)
-        self._filled_at = clock()
-
-    def budget(self, at_most: int) -> int:
-        """How many bytes may be read now, at most `at_most`; 0: wait until `ready_at`."""
-        self._fill()
-        return int(max(0.0, min(at_most, self._left)))
-
-    def spend(self, octets: int) -> None:
-        """Subtract bytes that were read."""
-        if self._rate < math.inf:
-            self._left -= octets
-
-    @property
-    def ready_at(self) -> float:
-        """Time on the clock at which the budget is positive; now or earlier if it is."""
-        self._fill()
-        return self._filled_at + max(0.0, 1.0 - self._left) / self._rate
-
-    def _fill(self) -> None:
-        now = self._clock()
-        if self._rate < math.inf:
-            self._left = min(self._rate, self._left + (now - self._filled_at) * self._rate)
-        self._filled_at = now
-
-
 BATCH_BYTES = 4 * 1024 * 1024
 """Bytes of files in one batch: each batch wakes two threads, which costs as much as encoding some hundred KiB."""
 BATCHES_AHEAD = 2
@@ -243,14 +207,24 @@ MOST_NAMES = 10_000
 
 
 class Encoder:
-    """Encodes pieces as messages. One caller at a time; two threads may compress, each with its own compressor."""
+    """Encodes pieces as messages. One caller at a time; two threads may compress, each with its own compressor.
 
-    def __init__(self, compressor: Compressor, edits: Edits = NO_EDITS) -> None:
+    `destination`: its version of the partition map is in each block. `labels`: are in each block.
+    """
+
+    def __init__(
+        self,
+        compressor: Compressor,
+        edits: Edits = NO_EDITS,
+        labels: tuple[tuple[str, str], ...] = (),
+        destination: Destination | None = None,
+    ) -> None:
         self._compressor = compressor
         self._second_compressor = Compressor(compressor.encoding)
         self._edits = edits
+        self._labels = labels
+        self._destination = destination
         self._names: set[str] = set()  # of files, checked for secrets
-        self.destination: Destination | None = None  #: its version of the partition map is in each block
 
     def entries(self, pieces: Iterable[Piece], second: Executor | None = None) -> list[Entry]:
         """One entry per piece, in order. Each piece is encoded before the next is read, and its raw bytes are dropped.
@@ -302,10 +276,10 @@ class Encoder:
             end=piece.end,
             gap=piece.gap,
             edited=None if text is None else Edited(len(content), filtered_bytes(text.edits)),
-            labels=self._edits.labels,
+            labels=self._labels,
             zone=self._edits.zones.of_file(piece.file),
             redacted=tuple(text.redacted.items()) if text else (),
-            map_version=self.destination.place.version if self.destination else 0,
+            map_version=self._destination.place.version if self._destination else 0,
             handoff=piece.handoff,
         )
         payload = compressor.encode(content if text is None else content + self._map(text))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import shipper
 from producer.model import Destination, Entry, Source
 from producer.options import Task
-from producer.periodic import Periodic, Scheduler
+from producer.scheduler import Scheduler
 from producer.session.delivery import Delivery
 from producer.session.host_name_guard import HostNameGuard
 from producer.tailer.file_reader import FileReader
@@ -94,13 +94,14 @@ SOON_SECONDS = 1.0
 """Delay of the next heartbeat after one that the socket had no space for, and at the start."""
 
 
-class Heartbeats(Periodic):
+class Heartbeats:
     """Measures the backlog and sends heartbeats. Owned by the pipeline."""
 
     def __init__(self, task: Task, destination: Destination, delivery: Delivery, guard: HostNameGuard) -> None:
         self._task = task
         self._destination = destination
         self._guard = guard
+        self.cancel = guard.cancel  #: drops the check of a session that has ended
         self._delivery = delivery
         self._version = shipper.__version__  # reading it takes a millisecond
         self._every = task.heartbeat or MEASURE_SECONDS
@@ -114,7 +115,6 @@ class Heartbeats(Periodic):
         self.trouble = ""  #: why the last session ended, or why nothing is stored in this one
         self._measure_at = self._send_at = self._began
 
-    @property
     def next_at(self) -> float:
         """When the next heartbeat is due."""
         return self._send_at
@@ -138,10 +138,6 @@ class Heartbeats(Periodic):
                 self._guard.check_later(session, LATE * self._every)
             soon = not sent or now - self._began < self._every
             self._send_at = now + (min(SOON_SECONDS, self._every) if soon else self._every)
-
-    def session_ended(self) -> None:
-        """Drop the check for another producer that is pending."""
-        self._guard.session_ended()
 
     async def check_name(self, publisher: Publisher, scheduler: Scheduler) -> None:
         """Once, at the start: check that no other live producer has this name. Raises ConfigError, SessionLost."""

@@ -86,6 +86,7 @@ class Task:
     following: Following
     compressor: Compressor
     edits: Edits = NO_EDITS
+    labels: tuple[tuple[str, str], ...] = ()  #: NAME and value, kept with everything that is shipped
     window_bytes: int
     poll: float
     watch: bool

@@ -10,43 +10,54 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from producer.batcher import BATCHES_AHEAD, Batch, Batcher, Encoder, RateLimit, is_full
+from producer.batcher import BATCHES_AHEAD, Batch, Batcher, Encoder, is_full
 from producer.checkpoint.recovery import Recovery
 from producer.checkpoint.store import Checkpoints, checkpoint_needed
-from producer.discovery.scanner import name_filter
 from producer.discovery.watcher import Wake
 from producer.heartbeat import Heartbeats
 from producer.inputs.factory import Inputs
-from producer.migration import Migration
 from producer.model import Destination, Entry, Place
 from producer.options import Task
-from producer.periodic import Periodic, Scheduler
+from producer.rate_limit import RateLimit
+from producer.scan_schedule import ScanSchedule
+from producer.scheduler import Scheduler
 from producer.session.control import ControlHandler
 from producer.session.delivery import ALL_AT_ONCE, ONE_AT_FIRST, Delivery
 from producer.session.delivery_check import DeliveryCheck
 from producer.session.handshake import Handshake
 from producer.session.host_name_guard import HostNameGuard
+from producer.session.migration import Migration
 from producer.tailer.delete_archived import ArchivedFileDeletion
 from producer.tailer.retained_files import RetainedFiles
-from producer.tailer.scan_schedule import ScanSchedule
-from producer.tailer.tailer import new_tailer
 from shipper import events
 from shipper.errors import Fatal, ShipperError, StreamBusy, StreamFull, StreamMissing, Transient, Unavailable
 from shipper.lifecycle import Pulse, Stop, notify
+from shipper.periodic import Periodic
 from shipper.ports import Publisher
 from shipper.retry import BUSY, FULL, SESSION
 
 Connect = Callable[[int], Awaitable[Publisher]]
 """Opens a session that publishes to the stream of a partition."""
 
+GRACE_SECONDS = 0.5
+"""After the time limit: the work checks the limit too, and ends by itself if it can."""
+MAX_SLEEP_DRAINING_SECONDS = 0.5
+NO_INPUTS = Inputs()
 
-class SessionFactory:
+
+class Sessions:
     """Sessions one by one: connect, check the name, find the partition, agree on offsets. Owned by the pipeline."""
 
     def __init__(
-        self, connect: Connect, delivery: Delivery, scheduler: Scheduler, heartbeats: Heartbeats, migration: Migration,
-        handshake: Handshake, control: ControlHandler,
-    ) -> None:  # fmt: skip
+        self,
+        connect: Connect,
+        delivery: Delivery,
+        scheduler: Scheduler,
+        heartbeats: Heartbeats,
+        migration: Migration,
+        handshake: Handshake,
+        control: ControlHandler,
+    ) -> None:
         self._connect = connect
         self._delivery = delivery
         self._scheduler = scheduler
@@ -104,32 +115,32 @@ class SessionFactory:
         self._scheduler.session_ended()
         with contextlib.suppress(ShipperError):
             self._delivery.take_acks(session)
-            if self._scheduler.is_stopping:
+            if self._scheduler.stop.requested:
                 await self.heartbeats.farewell(session)
         await session.close()
-
-
-GRACE_SECONDS = 0.5
-"""After the time limit: the work checks the limit too, and ends by itself if it can."""
-
-
-MAX_SLEEP_DRAINING_SECONDS = 0.5
-NO_INPUTS = Inputs()
 
 
 class Pipeline:
     """The main loop of one producer. Owned by the event loop."""
 
     def __init__(
-        self, task: Task, delivery: Delivery, batcher: Batcher, sessions: SessionFactory, scheduler: Scheduler,
-        stop: Stop, inputs: Inputs,
-    ) -> None:  # fmt: skip
+        self,
+        task: Task,
+        delivery: Delivery,
+        batcher: Batcher,
+        scans: ScanSchedule,
+        sessions: Sessions,
+        scheduler: Scheduler,
+        inputs: Inputs,
+    ) -> None:
         self._task = task
         self.delivery = delivery
         self._batcher = batcher
+        self._scans = scans
         self._sessions = sessions
+        self._heartbeats, self.migration = sessions.heartbeats, sessions.migration
         self._scheduler = scheduler
-        self._stop = stop
+        self._stop = scheduler.stop
         self._inputs = inputs
         self._trouble = "no session with the server yet"  # empty while the session works
         self._was_served = False  # a session worked, in which lines could be sent
@@ -140,10 +151,10 @@ class Pipeline:
         """Ship until stopped, or with `once` to the ends of the files. Raises Fatal, and Unavailable with `once`."""
         try:
             self.delivery.start()
-            self._scheduler.start()
+            self._scans.scan()  # also with `once`
             await self._run_until_deadline()
         finally:
-            self._scheduler.close()
+            self._scans.close()
             self._batcher.close()
             self.delivery.close()
             if self._was_served:
@@ -153,7 +164,7 @@ class Pipeline:
 
     def status(self) -> dict[str, Any]:
         """What the producer does now, for people and scripts."""
-        return self._sessions.heartbeats.status()
+        return self._heartbeats.status()
 
     def ready(self) -> str:
         """Why there is no working session with the server; empty while there is one."""
@@ -208,7 +219,7 @@ class Pipeline:
                 delay = self._failed(error)
                 events.session_ended(program="producer", error=str(error), hint=error.hint, retry_in=delay)
                 await self._scheduler.pause(delay)
-                if self._scheduler.is_stopping:
+                if self._stop.requested:
                     await asyncio.sleep(min(delay, MAX_SLEEP_DRAINING_SECONDS))
 
     async def _session(self) -> None:
@@ -223,7 +234,7 @@ class Pipeline:
 
     def _failed(self, error: Transient | Unavailable) -> float:
         """Seconds to wait after `error`. Raises Unavailable, if the time limit for trouble is over."""
-        self._trouble = self._sessions.heartbeats.trouble = str(error)
+        self._trouble = self._heartbeats.trouble = str(error)
         match error:
             case StreamBusy():
                 policy = BUSY
@@ -233,7 +244,7 @@ class Pipeline:
                 policy = SESSION
         return self._task.patience.after(error, policy)
 
-    def _acknowledged(self, _entries: Sequence[Entry]) -> None:
+    def _acknowledged(self, _: Sequence[Entry]) -> None:
         """JetStream stored blocks."""
         self._trouble = ""
         self._task.patience.progress()
@@ -244,7 +255,7 @@ class Pipeline:
         self._task.patience.served()
         if not len(self.delivery.window):  # nothing is in flight whose ack shows that it works better than the last
             self._task.patience.progress()
-        events.session_begun(program="producer", subject=self._sessions.migration.destination.subject)
+        events.session_begun(program="producer", subject=self.migration.destination.subject)
         notify("READY=1")
         at_once = ALL_AT_ONCE
         while True:
@@ -263,7 +274,7 @@ class Pipeline:
         """
         with contextlib.suppress(StreamFull):
             self.delivery.take_acks(session)  # acks that arrived before the refusal
-        if self._scheduler.is_stopping:
+        if self._stop.requested:
             raise full
         session.start_over()
         delay = self._failed(full)
@@ -292,14 +303,14 @@ class Pipeline:
                 if batcher:
                     continue
                 await scheduler.run_due(session)
-                if self._sessions.migration.is_time_to_leave and not len(delivery.window):
+                if self.migration.is_time_to_leave and not len(delivery.window):
                     await delivery.save()
-                    return self._sessions.migration.set_out()
+                    return self.migration.set_out()
                 if self._may_read and not delivery.tailer.idle:
                     batcher.begin()
                 elif self._is_done:
                     if not self._stop.requested:
-                        await self._sessions.heartbeats.report_end(session)
+                        await self._heartbeats.report_end(session)
                     return None
                 else:
                     delivery.check_late()
@@ -318,154 +329,80 @@ class Pipeline:
     def _may_read(self) -> bool:
         """Whether more is read: until a stop is requested, and then what the inputs left in their spools."""
         delivery = self.delivery
-        if delivery.must_resend or self._sessions.migration.is_time_to_leave or not delivery.window.has_capacity:
+        if delivery.must_resend or self.migration.is_time_to_leave or not delivery.window.has_capacity:
             return False
         return self._batcher.limit.budget(1) > 0 and (not self._stop.requested or self._is_emptying)
 
     async def _rest(self) -> None:
         """Sleep until there is news, a task or an ack is due, the rate limit allows to read, or the drain ends."""
-        delivery, until = self.delivery, self.delivery.late_at
-        if self._scheduler.is_stopping:
+        delivery, until = self.delivery, min(self.delivery.late_at, self.delivery.save_at)
+        if self._stop.requested:
             until = min(until, time.monotonic() + MAX_SLEEP_DRAINING_SECONDS)
         elif delivery.window.has_capacity and not delivery.tailer.idle:
             until = min(until, self._batcher.limit.ready_at)
         await self._scheduler.sleep(until, is_idle=delivery.tailer.idle)
 
 
-# -- tasks that connect the delivery with a schedule, and how all is put together -----------------------------------
+class Cleaning:
+    """Deletes files that are archived, and rotates and deletes the spools of inputs. Owned by the scheduler."""
 
-
-class EachIteration(Periodic):
-    """A task without a time of its own: `work` is called whenever the main loop runs the tasks."""
-
-    def __init__(self, work: Callable[[Publisher | None], None]) -> None:
-        self._work = work
-
-    async def run(self, session: Publisher | None) -> None:
-        """Call `work`."""
-        self._work(session)
-
-
-class ScanTask(Periodic):
-    """Scans the file system: all patterns periodically, and files that changed after a notification."""
-
-    def __init__(self, schedule: ScanSchedule, delivery: Delivery) -> None:
-        self._schedule = schedule
+    def __init__(self, delivery: Delivery, deletion: ArchivedFileDeletion, inputs: Inputs, stop: Stop) -> None:
         self._delivery = delivery
-
-    @property
-    def next_at(self) -> float:
-        """When the next scan is due."""
-        return self._schedule.next_at
-
-    def start(self) -> None:
-        """Scan everything once, also with `once`."""
-        self._schedule.scan(self._delivery.tailer)
-
-    async def run(self, session: Publisher | None) -> None:  # noqa: ARG002
-        """Scan what is due."""
-        self._schedule.scan_if_due(self._delivery.tailer)
-
-    def close(self) -> None:
-        """Stop the watcher."""
-        self._schedule.close()
-
-
-class DeletionTask(Periodic):
-    """Deletes files that have been archived for long enough, once the checkpoint contains all of them."""
-
-    def __init__(self, task: Task, destination: Destination, delivery: Delivery, stop: Stop, wake: Wake) -> None:
-        self._task = task
-        self._destination = destination
-        self._delivery = delivery
+        self._deletion = deletion
+        self._inputs = inputs
         self._stop = stop
-        self._wake = wake
-        self._start_over()
-        destination.on_move(self._start_over)
 
-    def _start_over(self) -> None:
-        grace_seconds, partition = self._task.delete_archived, self._destination.partition
-        self._removal = ArchivedFileDeletion(grace_seconds, self._task.host, partition, rouse=self._wake.rouse)
+    async def tend_inputs(self, _: Publisher | None) -> None:
+        """Rotate and delete the spools."""
+        self._inputs.tend(self._delivery.progress, self._delivery.tailer.ended_files.release)
 
-    @property
-    def next_at(self) -> float:
-        """When files are checked next, or as soon as the collector has replied."""
-        return self._removal.next_at
-
-    async def run(self, session: Publisher | None) -> None:
-        """Delete what is due."""
-        delivery = self._delivery
-        files = (
-            [] if session is None or self._stop.requested else self._removal.due(session, delivery.tailer.ended_files)
-        )
-        if files:
+    async def delete_archived(self, session: Publisher | None) -> None:
+        """Delete the files that are due, once the checkpoint contains all of them."""
+        delivery, ended_files = self._delivery, self._delivery.tailer.ended_files
+        if session is not None and not self._stop.requested and (files := self._deletion.due(session, ended_files)):
             await delivery.save()
             if not delivery.tailer.acks.has_unsaved:
-                self._removal.delete(files, delivery.tailer.ended_files)
-
-    def session_ended(self) -> None:
-        """Drop the request that is pending."""
-        self._removal.session_ends()
-
-
-class SaveTask(Periodic):
-    """Saves the checkpoint."""
-
-    needs_idle_reader = False
-
-    def __init__(self, delivery: Delivery) -> None:
-        self._delivery = delivery
-
-    @property
-    def next_at(self) -> float:
-        """When the next save is due."""
-        return self._delivery.save_at
-
-    async def run(self, session: Publisher | None) -> None:  # noqa: ARG002
-        """Save what is due."""
-        await self._delivery.save_if_due()
+                self._deletion.delete(files, ended_files)
 
 
 def pipeline_of(
-    task: Task, checkpoints: Checkpoints, connect: Connect, stop: Stop, inputs: Inputs = NO_INPUTS,
-    guard: HostNameGuard | None = None, retained: RetainedFiles | None = None,
-) -> Pipeline:  # fmt: skip
+    task: Task,
+    checkpoints: Checkpoints,
+    connect: Connect,
+    stop: Stop,
+    inputs: Inputs = NO_INPUTS,
+    guard: HostNameGuard | None = None,
+    retained: RetainedFiles | None = None,
+) -> Pipeline:
     """Put the parts of a producer together. Called in the event loop that runs it."""
-    wake, pulse, following = Wake(), Pulse("the session"), task.following
-    guard = guard or HostNameGuard(task.host, task.prefix, None)
+    wake = Wake()
     destination = Destination(task.prefix, task.host, checkpoints.place or Place(partition=task.partition))
-    delivery = Delivery(task, checkpoints, destination, new_tailer(following, checkpoints, retained), wake)
-    encoder = Encoder(task.compressor, task.edits)
-    encoder.destination = destination
+    delivery = Delivery(task, checkpoints, destination, wake, retained)
+    encoder = Encoder(task.compressor, task.edits, task.labels, destination)
     batcher = Batcher(delivery.read, encoder, RateLimit(task.rate))
-    heartbeats = Heartbeats(task, destination, delivery, guard)
+    heartbeats = Heartbeats(task, destination, delivery, guard or HostNameGuard(task.host, task.prefix, None))
     check = DeliveryCheck(destination, delivery, rouse=wake.rouse)
-    migration = Migration(task, checkpoints, destination, lambda: delivery.tailer.acks, rouse=wake.rouse)
-    delivery.on_acknowledged(lambda entries: check.acknowledged(entry.piece.source for entry in entries))
+    migration = Migration(task, checkpoints, destination, delivery, rouse=wake.rouse)
+    scans = ScanSchedule(task, wake, delivery)
+    deletion = ArchivedFileDeletion(task.delete_archived, destination, rouse=wake.rouse)
+    cleaning = Cleaning(delivery, deletion, inputs, stop)
+    tasks = [
+        Periodic("close the files whose last block is acknowledged", delivery.retire),
+        Periodic("check that blocks arrive", check.run, next_at=check.next_at, cancel=check.cancel),
+        # before the deletion: no file goes that must be read again
+        Periodic("send again what an archive lacks", delivery.go_back_if_requested),
+        Periodic("find files", scans.run, next_at=scans.next_at),
+        Periodic("rotate and delete the spools", cleaning.tend_inputs),
+        Periodic("send heartbeats", heartbeats.run, next_at=heartbeats.next_at, cancel=heartbeats.cancel),
+        Periodic("follow the partition map", migration.run, next_at=migration.next_at, cancel=migration.cancel),
+        Periodic("delete archived files", cleaning.delete_archived, next_at=deletion.next_at, cancel=deletion.cancel),
+        Periodic("save the checkpoint", delivery.save_if_due),
+    ]
+    scheduler = Scheduler(tasks, stop, wake, Pulse("the session"), task.poll)
+    handshake = Handshake(checkpoints, delivery, Recovery(destination, task), migration, check)
+    control = ControlHandler(task, delivery, migration, check)
+    sessions = Sessions(connect, delivery, scheduler, heartbeats, migration, handshake, control)
+    delivery.on_acknowledged(check.acknowledged)
     delivery.on_acknowledged(heartbeats.acknowledged)
-    tasks = (
-        EachIteration(lambda _: delivery.tailer.ended_files.retire()),  # closes files whose last block is acknowledged
-        check,
-        EachIteration(delivery.go_back_if_requested),  # before `DeletionTask`: no file goes that must be read again
-        ScanTask(ScanSchedule(task, wake), delivery),
-        # rotates and deletes the spools
-        EachIteration(lambda _: inputs.tend(delivery.progress, delivery.tailer.ended_files.release)),
-        heartbeats,
-        migration,
-        DeletionTask(task, destination, delivery, stop, wake),
-        SaveTask(delivery),
-    )
-    scheduler = Scheduler(tasks, stop, wake, pulse, task.poll)
-    recovery = Recovery(
-        destination,
-        wait_seconds=task.recover_wait,
-        when_silent=task.when_silent,
-        spools=following.spools,
-        is_wanted=name_filter(following.watched),
-        links=following.links,
-    )
-    handshake = Handshake(checkpoints, delivery, recovery, migration, check.doubt)
-    control = ControlHandler(task, delivery, migration.answer, check.unproven)
-    sessions = SessionFactory(connect, delivery, scheduler, heartbeats, migration, handshake, control)
     inputs.hint_to(wake.hint)
-    return Pipeline(task, delivery, batcher, sessions, scheduler, stop, inputs)
+    return Pipeline(task, delivery, batcher, scans, sessions, scheduler, inputs)

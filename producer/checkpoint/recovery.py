@@ -14,7 +14,7 @@ from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links, close_on_exit
 from producer.discovery.scanner import Seen
 from producer.fingerprint import Mark, crc_of, read_ends
 from producer.model import Destination, Point, Source, new_source
-from producer.options import WhenSilent
+from producer.options import Task, WhenSilent
 from shipper import events
 from shipper.control import Receipt, ReceiptsReply
 from shipper.errors import Unavailable
@@ -36,28 +36,18 @@ class _Past(NamedTuple):
 class Recovery:
     """Finds the sources of a checkpoint that was lost. Owned by the handshake.
 
-    `wait_seconds`: maximum wait for the collector, over all sessions, if the stream shows that the host shipped before.
-    Without the collector's reply only the source of the newest message continues, and all others are sent twice.
-    `spools`: archive names of inputs without a file, by the path of their spool.
-    `is_wanted`: whether the configuration names a file. No other file is opened, whatever a receipt names.
+    It waits for the collector for at most `recover_wait` seconds over all sessions, if the stream shows that the host
+    shipped before. Without the collector's reply only the source of the newest message continues, and all others are
+    sent twice. Only files that the configuration names are opened, whatever a receipt names.
     """
 
-    def __init__(
-        self,
-        destination: Destination,
-        *,
-        wait_seconds: float,
-        spools: Mapping[str, str],
-        is_wanted: Callable[[str], bool],
-        links: Links = FOLLOWED_BY_OWNER,
-        when_silent: WhenSilent = WhenSilent.BEGIN_ANEW,
-    ) -> None:
+    def __init__(self, destination: Destination, task: Task) -> None:
         self._destination = destination
-        self._wait = wait_seconds
-        self._when_silent = when_silent
-        self._is_wanted = is_wanted
-        self._links = links
-        self._local = {name: path for path, name in spools.items()}
+        self._wait = task.recover_wait
+        self._when_silent = task.when_silent
+        self._is_wanted = scanner.name_filter(task.following.watched)
+        self._links = task.following.links
+        self._local = {name: path for path, name in task.following.spools.items()}
         self._start_over()
         destination.on_move(self._start_over)
 

@@ -1,16 +1,17 @@
 """Replies of a producer to requests on `ctl.down.<host>` (collectors) and `ctl.ask.<host>` (operators)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from producer.model import Source
 from producer.options import Task
 from producer.session.delivery import Delivery, Window
+from producer.session.delivery_check import DeliveryCheck
+from producer.session.migration import Migration
 from producer.tailer.tailer import Tailer
 from shipper.control import (
     MarksReply,
     MarksRequest,
-    PlaceReply,
     PlaceRequest,
     ReceiptsReply,
     ResendAnswer,
@@ -80,20 +81,14 @@ def _mark(source: Source, archive: str, names: Mapping[str, str]) -> SourceMark:
 
 
 class ControlHandler:
-    """Handles messages of collectors, and requests of operators. Owned by the session factory.
+    """Handles messages of collectors, and requests of operators. Owned by the pipeline."""
 
-    `place`: replies with the partition of this host. `doubt`: receives the sources of which a collector claims more
-    than it proves.
-    """
-
-    def __init__(
-        self, task: Task, delivery: Delivery, place: Callable[[], PlaceReply], doubt: Callable[[Sequence[str]], None],
-    ) -> None:  # fmt: skip
+    def __init__(self, task: Task, delivery: Delivery, migration: Migration, check: DeliveryCheck) -> None:
         self._host = task.host
         self._names = task.following.spools
         self._delivery = delivery
-        self._place = place
-        self._doubt = doubt
+        self._migration = migration
+        self._check = check
 
     async def listen(self, session: Publisher) -> None:
         """Handle messages of collectors and of operators from now on."""
@@ -111,8 +106,8 @@ class ControlHandler:
     async def _handle(self, _subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The fields of the reply; None: there is none."""
         tailer = self._delivery.tailer
-        if (told := ReceiptsReply.from_json(message)) is not None:
-            self._doubt(tailer.ended_files.note_unsolicited(told))
+        if (receipts := ReceiptsReply.from_json(message)) is not None:
+            self._check.unproven(tailer.ended_files.note_unsolicited(receipts))
         match request_from_json(message):
             case ResendRequest() as request:
                 reply = to_missing(request, tailer, self._delivery.window)
@@ -126,5 +121,5 @@ class ControlHandler:
                 marks = as_many_as_fit(_mark(source, archive, self._names) for source in newest_first)
                 return MarksReply(tuple(marks)).to_json()
             case PlaceRequest():
-                return self._place().to_json()
+                return self._migration.answer().to_json()
         return None

@@ -19,7 +19,8 @@ from producer.discovery.watcher import Wake
 from producer.inputs.spool import Progress
 from producer.model import Destination, Entry, Piece
 from producer.options import Task
-from producer.tailer.tailer import Tailer, new_tailer
+from producer.tailer.retained_files import RetainedFiles
+from producer.tailer.tailer import new_tailer
 from shipper import events
 from shipper.errors import SessionLost
 from shipper.ports import Publisher
@@ -139,12 +140,17 @@ class Delivery:
     """
 
     def __init__(
-        self, task: Task, checkpoints: Checkpoints, destination: Destination, tailer: Tailer, wake: Wake
+        self,
+        task: Task,
+        checkpoints: Checkpoints,
+        destination: Destination,
+        wake: Wake,
+        retained: RetainedFiles | None = None,
     ) -> None:
         self._task = task
         self._checkpoints = checkpoints
         self._destination = destination
-        self.tailer = tailer
+        self.tailer = new_tailer(task.following, checkpoints, retained)
         self._wake = wake
         self.window = Window(task.window_bytes)  #: what is in flight
         self._saver = CheckpointSaver(task.checkpoint_every)
@@ -231,13 +237,17 @@ class Delivery:
         """Monotonic time of the next save; infinite while everything is saved."""
         return self._saver.next_at if self.tailer.acks.has_unsaved else math.inf
 
-    async def save_if_due(self) -> None:
+    async def save_if_due(self, _: Publisher | None = None) -> None:
         """Save the checkpoint if it is time."""
         await self._saver.save_if_due(self.tailer.acks)
 
     async def save(self) -> None:
         """Save the checkpoint now."""
         await self._saver.save(self.tailer.acks)
+
+    async def retire(self, _: Publisher | None) -> None:
+        """Close the files whose last block is acknowledged."""
+        self.tailer.ended_files.retire()
 
     # -- back to earlier bytes ----------------------------------------------------------------------------------------
 
@@ -261,7 +271,7 @@ class Delivery:
         self._resends[source] = min(start, self._resends.get(source, start))
         self._wake.rouse()
 
-    def go_back_if_requested(self, session: Publisher | None) -> None:
+    async def go_back_if_requested(self, session: Publisher | None) -> None:
         """Let the sources go back that must be sent again, unless something is in flight that cannot be read again.
 
         Raises SessionLost: some went back; the next session sends from there.

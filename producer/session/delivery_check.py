@@ -6,7 +6,6 @@ anew during a session, or archive and server were restored from a backup. Usuall
 only missing ones are requested, with increasing intervals.
 """
 
-import asyncio
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -14,12 +13,12 @@ from typing import NamedTuple
 
 from producer import receipts
 from producer.checkpoint.ack_tracker import AckTracker
-from producer.model import Destination, Source
-from producer.periodic import Periodic
+from producer.model import Destination, Entry, Source
 from producer.session.delivery import Delivery
 from shipper import events
 from shipper.control import ReceiptsReply
 from shipper.errors import SessionLost, ShipperError
+from shipper.periodic import PeriodicRequest
 from shipper.ports import Publisher
 
 LATE_SECONDS = 30.0
@@ -41,7 +40,7 @@ class _Answer(NamedTuple):
     stream_is_empty: bool = False  #: of messages of this host: the archive has all of them that exist
 
 
-class DeliveryCheck(Periodic):
+class DeliveryCheck:
     """Requests receipts for bytes that are acknowledged and not archived, and sends again what the server lost."""
 
     def __init__(
@@ -54,31 +53,26 @@ class DeliveryCheck(Periodic):
     ) -> None:
         self._destination = destination
         self._delivery = delivery
-        self._rouse = rouse
         self._clock = clock
+        self._request = PeriodicRequest[_Answer](rouse)
+        self.next_at = self._request.next_at  #: when the next request is due, or as soon as the reply is there
+        self.cancel = self._request.cancel  #: drops the request of a session that has ended
         self._start_over()
         destination.on_move(self._start_over)
 
     def _start_over(self) -> None:
         """Another partition has another stream and another collector."""
         self._every = LATE_SECONDS
-        self._next_at = self._clock() + LATE_SECONDS
+        self._request.cancel()
+        self._request.due_at = self._clock() + LATE_SECONDS
         self._sent_at: dict[str, float] = {}  # time of the last PubAck in this process
         self._unconfirmed: dict[str, int] = {}
         self._claimed: set[str] = set()
         self._sent_again: dict[str, int] = {}  # from where; what is missing again was not lost by the server
-        self._asking: asyncio.Task[_Answer] | None = None
 
-    @property
-    def next_at(self) -> float:
-        """When the next request is due, or as soon as the reply is there."""
-        if self._asking is not None:
-            return -math.inf if self._asking.done() else math.inf
-        return self._next_at
-
-    def acknowledged(self, sources: Iterable[str]) -> None:
-        """Blocks of `sources` are stored."""
-        self._sent_at.update(dict.fromkeys(sources, self._clock()))
+    def acknowledged(self, entries: Iterable[Entry]) -> None:
+        """Blocks are stored."""
+        self._sent_at.update(dict.fromkeys((entry.piece.source for entry in entries), self._clock()))
 
     def doubt(self, unconfirmed: Mapping[str, int], unproven: Collection[str]) -> None:
         """Record what a handshake could not determine.
@@ -90,14 +84,14 @@ class DeliveryCheck(Periodic):
         for source in unproven:
             self._sent_at.setdefault(source, -math.inf)
         if unconfirmed or unproven:
-            self._every = self._next_at = 0.0
+            self._every = self._request.due_at = 0.0
 
     def unproven(self, sources: Iterable[str]) -> None:
         """Record that an unsolicited message claims receipts of `sources` without proof: the collector is requested."""
         before = len(self._claimed)
         self._claimed.update(sources)
         if len(self._claimed) > before:
-            self._next_at = min(self._next_at, self._clock() + CLAIM_SECONDS)
+            self._request.due_at = min(self._request.due_at, self._clock() + CLAIM_SECONDS)
 
     async def run(self, session: Publisher | None) -> None:
         """Send a request if it is due, and send again what was lost.
@@ -107,24 +101,15 @@ class DeliveryCheck(Periodic):
         acks = self._delivery.tailer.acks
         if session is None:
             return
-        if self._asking is not None and self._asking.done():
-            asking, self._asking = self._asking, None
-            if not asking.cancelled():
-                self._answered(asking.result(), acks)
-        elif self._asking is None and self._clock() >= self._next_at:
+        if (answer := self._request.take()) is not None:
+            self._answered(answer, acks)
+        elif self._request.is_due(self._clock()):
             self._every = min(max(2 * self._every, 1.0), AT_MOST_SECONDS)
-            self._next_at = self._clock() + self._every
+            self._request.due_at = self._clock() + self._every
             if asked := self._late(acks):
-                self._asking = asyncio.ensure_future(self._ask(session, acks, asked))
-                self._asking.add_done_callback(lambda _: self._rouse())
+                self._request.send(self._ask(session, acks, asked))
             else:
                 self._every = LATE_SECONDS
-
-    def session_ended(self) -> None:
-        """Cancel the pending request."""
-        if self._asking is not None:
-            self._asking.cancel()
-            self._asking = None
 
     def _late(self, acks: AckTracker) -> dict[str, Source]:
         """The sources that should be archived by now."""

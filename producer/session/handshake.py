@@ -4,16 +4,15 @@ By default a PubAck does not mean fsync: after a power failure, a restored backu
 have less than the checkpoint. Sending too much is always safe, because the collector drops duplicates.
 """
 
-from collections.abc import Callable, Collection, Mapping
-
 from producer import receipts
 from producer.checkpoint.ack_tracker import AckTracker
 from producer.checkpoint.recovery import Recovery
 from producer.checkpoint.store import Checkpoints
-from producer.migration import Migration
 from producer.model import SETTLED, TRUSTED
-from producer.periodic import Scheduler
+from producer.scheduler import Scheduler
 from producer.session.delivery import Delivery
+from producer.session.delivery_check import DeliveryCheck
+from producer.session.migration import Migration
 from shipper import events
 from shipper.model import Stored
 from shipper.ports import Publisher
@@ -23,14 +22,18 @@ class Handshake:
     """Recovers a lost checkpoint, and agrees with the server on what is stored. Owned by the session factory."""
 
     def __init__(
-        self, checkpoints: Checkpoints, delivery: Delivery, recovery: Recovery, migration: Migration,
-        doubt: Callable[[Mapping[str, int], Collection[str]], None],
-    ) -> None:  # fmt: skip
+        self,
+        checkpoints: Checkpoints,
+        delivery: Delivery,
+        recovery: Recovery,
+        migration: Migration,
+        check: DeliveryCheck,
+    ) -> None:
         self._checkpoints = checkpoints
         self._delivery = delivery
         self._recovery = recovery
         self._migration = migration
-        self._doubt = doubt  # reports what the handshake could not find out
+        self._check = check
 
     async def run(self, session: Publisher, scheduler: Scheduler) -> None:
         """Let sources go back to what server and archive hold. Raises CHECKPOINT_ERRORS, SessionLost, Unavailable."""
@@ -47,7 +50,7 @@ class Handshake:
             holds = await self._go_back(session, acks, last, stored)
         if not receipts.is_known(last, acks.known) and (stored >= acknowledged or (last and last.is_unread)):
             unproven = [each.id for each in acks.known.values() if each.archived < each.offset]
-        self._doubt({source.id: source.trusted for source in acks.known.values() if source.trusted}, unproven)
+        self._check.doubt({source.id: source.trusted for source in acks.known.values() if source.trusted}, unproven)
         if not holds:
             delivery.reopen()
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from producer.periodic import Scheduler
+from producer.scheduler import Scheduler
 from shipper import events
 from shipper.errors import ConfigError, SessionLost, ShipperError
 from shipper.heartbeat import Heartbeat, dead_after, decode
@@ -147,7 +147,7 @@ class HostNameGuard:
                     await self._report_refusal(publisher, found.beat.every, scheduler, tell)
                 raise self._refusal(found.beat)
             await scheduler.pause(min(_check_interval(first.beat.every), rest))
-            if scheduler.is_stopping:
+            if scheduler.stop.requested:
                 raise SessionLost("a stop was requested before it was known whether another producer has this name")
             found = await self._newest(publisher)
         self.is_checked = True
@@ -157,7 +157,7 @@ class HostNameGuard:
     ) -> None:
         """Publish the refusal until the other producer confirms it in a heartbeat, or for a limited time."""
         until = self._clock() + min(3 * every + CHECK_SECONDS, MAX_REPORT_SECONDS)
-        while self._clock() < until and await tell() and not scheduler.is_stopping:
+        while self._clock() < until and await tell() and not scheduler.stop.requested:
             await scheduler.pause(_check_interval(every))
             found = await self._newest(publisher)
             if found and found.beat.other:
@@ -172,8 +172,8 @@ class HostNameGuard:
             return
         self._checking = asyncio.ensure_future(self._check(publisher, within))
 
-    def session_ended(self) -> None:
-        """Cancel the pending check."""
+    def cancel(self) -> None:
+        """Drop the check of a session that has ended."""
         if self._checking is not None:
             self._checking.cancel()
             self._checking = None

@@ -4,23 +4,25 @@ New data lets the time begin anew, so does a restart. `--once` deletes nothing: 
 `ended_files.py` decides which files, and deletes one.
 """
 
-import asyncio
+import contextlib
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from producer import receipts
-from producer.model import Source
+from producer.model import Destination, Source
 from producer.tailer.ended_files import REMOVED, DeletableFile, DeletionOutcome, EndedFiles
 from shipper import events
 from shipper.control import Receipt, ReceiptsReply
 from shipper.errors import ShipperError
+from shipper.periodic import PeriodicRequest
 from shipper.ports import Publisher
 
 ASK_SECONDS = (1.0, 10.0)
 """Between two questions to the collector, at least: as long as the grace time, but within these."""
 MAX_DELETIONS = 1000
+NO_REPLY = ReceiptsReply("", 0, ())
 
 
 def archived(source: Source, known: Iterable[Receipt]) -> bool:
@@ -74,54 +76,45 @@ class ArchivedFileDeletion:
     def __init__(
         self,
         grace_seconds: float | None,
-        host: str,
-        partition: int,
+        destination: Destination,
         *,
         rouse: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._grace = math.inf if grace_seconds is None else grace_seconds
         self._ask_every = min(max(self._grace, ASK_SECONDS[0]), ASK_SECONDS[1])
-        self._host, self._partition = host, partition
-        self._rouse = rouse
+        self._destination = destination
         self._clock = clock
-        self._next_at = math.inf if grace_seconds is None else -math.inf
-        self._silent: dict[str, ArchivedSince] = {}
-        self._asked: asyncio.Task[ReceiptsReply | None] | None = None
-        self._complained: set[str] = set()
+        self._request = PeriodicRequest[ReceiptsReply](rouse)
+        self.next_at = self._request.next_at  #: when files are checked next, or as soon as the collector has replied
+        self.cancel = self._request.cancel  #: drops the request of a session that has ended
+        self._start_over()
+        destination.on_move(self._start_over)
 
-    @property
-    def next_at(self) -> float:
-        """Monotonic time when `due` wants to be called."""
-        return math.inf if self._asked is not None and not self._asked.done() else self._next_at
+    def _start_over(self) -> None:
+        """Another partition has another collector."""
+        self._request.cancel()
+        self._request.due_at = math.inf if math.isinf(self._grace) else -math.inf
+        self._silent: dict[str, ArchivedSince] = {}
+        self._complained: set[str] = set()
 
     def due(self, publisher: Publisher, ended_files: EndedFiles) -> list[DeletableFile]:
         """The files that are to be deleted now; starts a request to the collector of `publisher` if one is due."""
         now = self._clock()
-        if self._asked is not None and self._asked.done():
-            asked, self._asked = self._asked, None
-            told = None if asked.cancelled() else asked.result()
-            if told is not None:
-                ended_files.note_receipts(told)
-            known, files = told.receipts if told else (), ended_files.deletable_files()
-            self._silent = archived_since(files, self._silent, known, now)
+        if (reply := self._request.take()) is not None:
+            ended_files.note_receipts(reply)
+            files = ended_files.deletable_files()
+            self._silent = archived_since(files, self._silent, reply.receipts, now)
             ripe = [file for file in files if self._is_over(self._silent[file.source.id], now)]
-            return ripe[:MAX_DELETIONS] if known else []
-        if self._asked is None and now >= self._next_at:
-            self._next_at = now + self._ask_every
+            return ripe[:MAX_DELETIONS] if reply.receipts else []
+        if self._request.is_due(now):
+            self._request.due_at = now + self._ask_every
             before = self._silent
             self._silent = archived_since(ended_files.deletable_files(), before, [], now)
             still = [silence for id_, silence in self._silent.items() if silence == before.get(id_)]
             if any(silence.since == math.inf or self._is_over(silence, now) for silence in still):
-                self._asked = asyncio.ensure_future(self._ask(publisher))
-                self._asked.add_done_callback(lambda _: self._rouse())
+                self._request.send(self._ask(publisher))
         return []
-
-    def session_ends(self) -> None:
-        """Cancel the request of this session: no reply will come."""
-        if self._asked is not None:
-            self._asked.cancel()
-            self._asked = None
 
     def delete(self, files: Iterable[DeletableFile], ended_files: EndedFiles) -> None:
         """Delete files whose state is durable. Never raises: a failure is logged once and tried again."""
@@ -138,11 +131,12 @@ class ArchivedFileDeletion:
             elif fate is not DeletionOutcome.CHANGED or file.source.ended_at:  # else the next scan sees what changed
                 self._complain(file, fate.value)
 
-    async def _ask(self, publisher: Publisher) -> ReceiptsReply | None:
-        try:
-            return await receipts.ask(publisher, self._host, self._partition, list(self._silent))
-        except ShipperError:
-            return None  # the session's own calls meet it, too
+    async def _ask(self, publisher: Publisher) -> ReceiptsReply:
+        host, partition = self._destination.host, self._destination.partition
+        with contextlib.suppress(ShipperError):  # the main loop gets the same error
+            if (reply := await receipts.ask(publisher, host, partition, list(self._silent))) is not None:
+                return reply
+        return NO_REPLY
 
     def _is_over(self, silence: ArchivedSince, now: float) -> bool:
         return now - silence.since >= self._grace

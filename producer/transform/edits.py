@@ -157,13 +157,12 @@ class Hidden(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edits:
-    """The changes to the text of every file, and what the archive records of them. None, by default."""
+    """The changes to the text of every file. None, by default."""
 
     keep: tuple[Linear, ...] = ()
     drop: tuple[Linear, ...] = ()
     redact: tuple[Redaction, ...] = ()
     charset: str = ""  #: utf-16 (where a file begins with a byte order mark), utf-16-le, utf-16-be
-    labels: tuple[tuple[str, str], ...] = ()
     zones: HostZones = UTC_HOST
     most_bytes: int = MAX_BLOCK_BYTES  #: how far a piece's text may grow; at least 1.5 times what is read of UTF-16
     keys: KeyState = field(default_factory=KeyState, compare=False)
@@ -176,7 +175,6 @@ class Edits:
         drop_lines: Collection[str] = (),
         redact: Collection[str] = (),
         charset: str = "",
-        labels: Mapping[str, str] | None = None,
         zones: HostZones = UTC_HOST,
         most_bytes: int = MAX_BLOCK_BYTES,
     ) -> "Edits":
@@ -194,7 +192,6 @@ class Edits:
             drop=tuple(Linear(text.encode()) for text in drop_lines),
             redact=tuple(map(redaction, redact)),
             charset=charset,
-            labels=tuple((labels or {}).items()),
             zones=zones,
             most_bytes=most_bytes,
         )

@@ -224,7 +224,7 @@ def test_a_run_of_left_out_lines_is_one_edit() -> None:
 
 def sent(host: Host, edits: Edits, encoding: Encoding = Encoding.ZSTD) -> list[tuple[dict[str, str], bytes]]:
     """What travels of all that a host has to read: headers and text."""
-    entries = Encoder(Compressor(encoding), edits).entries(host.read_all())
+    entries = Encoder(Compressor(encoding), edits, (("env", "prod"),)).entries(host.read_all())
     unpack = Decompressor()
     return [(e.headers, unpack.decode(codec.from_headers(e.headers), e.payload)) for e in entries]
 
@@ -378,7 +378,7 @@ def test_random_edits_of_real_blocks_keep_the_sums(tmp_path: Path) -> None:
     text = b"".join(b" ".join(rng.choices(words, k=5)) + b"\n" for _ in range(3000))
     (tmp_path / "app.log").write_bytes(text)
     zones = HostZones.of("Europe/Berlin", {})
-    edits = Edits.of(drop_lines=["^DEBUG"], redact=["card", "email"], labels={"env": "prod"}, zones=zones)
+    edits = Edits.of(drop_lines=["^DEBUG"], redact=["card", "email"], zones=zones)
     host = Host(tmp_path, "app.log", edits=edits, block=8192)
     kept = b"".join(line for line in text.splitlines(keepends=True) if not line.startswith(b"DEBUG"))
     got = sent(host, edits)

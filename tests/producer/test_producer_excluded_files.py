@@ -13,6 +13,7 @@ import pytest
 from fleet import Fleet, until
 from natsd import NatsServer
 from producing import Host, append, rotate
+from shipping import Producer
 
 from producer.checkpoint import recovery as recover
 from producer.discovery.scanner import Watched, name_filter, scan
@@ -474,12 +475,7 @@ async def test_no_receipt_makes_the_producer_open_a_file_that_the_configuration_
             return None
 
     monkeypatch.setattr(recover.receipts, "ask", ask)
-    recovery = recover.Recovery(
-        Destination("logs", "h", Place(partition=0)),
-        wait_seconds=0.0,
-        spools={},
-        is_wanted=name_filter(Watched((str(named),))),
-    )
+    recovery = recover.Recovery(Destination("logs", "h", Place(partition=0)), Producer(tmp_path, named.name).task())
     opened = Opened(monkeypatch)
     found = await recovery.sources(Empty(), dict)
     assert [source.file for source in found] == [str(named)]

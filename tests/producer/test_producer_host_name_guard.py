@@ -17,6 +17,7 @@ from producer.session.host_name_guard import HostNameGuard, Instance, this_insta
 from shipper.config import load
 from shipper.errors import ConfigError
 from shipper.heartbeat import Heartbeat, decode, encode
+from shipper.lifecycle import Stop
 from shipper.main import run
 from shipper.subjects import checked_host, is_everybodys
 from shipper.testing import Bus
@@ -56,7 +57,7 @@ class Start:
         self.bus.add_stream(BEATS, "logs.beat.>")
         self.now = 0.0
         self.told = 0
-        self.is_stopping = False
+        self.stop = Stop()
         self.meanwhile: list[bytes] = []
         self.aged_ns = 0
         self.namesake = HostNameGuard(

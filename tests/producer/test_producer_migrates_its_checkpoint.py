@@ -3,8 +3,8 @@
 import sqlite3
 from pathlib import Path
 
-from linked import lead, lines, partly_shipped, pod
-from producing import Host
+from producing import Host, partly_shipped
+from staging import lead, lines, pod
 
 from producer.checkpoint.store import VERSION, Checkpoints
 
@@ -20,14 +20,14 @@ def version_1(state: Path) -> None:
 
 def test_the_checkpoint_of_an_older_version_continues_where_it_was(tmp_path: Path) -> None:
     link, target = pod(tmp_path)
-    target.write_bytes(lines(1000))
+    target.write_bytes(lines(b"line", 1000))
     host = Host(tmp_path, "links/*.log")
     partly_shipped(host)
     host.checkpoints.begin_use()
     host.restart(while_down=lambda: version_1(host.state))
     assert not host.checkpoints.fresh
     host.ship()
-    assert host.archive.text(link) == lines(1000)
+    assert host.archive.text(link) == lines(b"line", 1000)
     assert host.archive.dropped == 0
     host.restart(while_down=lambda: target.rename(target.with_name("0.log.1")))
     assert not host.checkpoints.fresh
@@ -54,7 +54,7 @@ def test_an_older_checkpoint_that_no_session_used_stays_fresh(tmp_path: Path) ->
 
 def test_where_links_lead_is_learned_when_a_file_of_an_older_version_is_followed(tmp_path: Path) -> None:
     link, target = pod(tmp_path)
-    target.write_bytes(lines(1000))
+    target.write_bytes(lines(b"line", 1000))
     host = Host(tmp_path, "links/*.log")
     partly_shipped(host)
     host.checkpoints.begin_use()
@@ -70,13 +70,13 @@ def test_where_links_lead_is_learned_when_a_file_of_an_older_version_is_followed
     host.restart(while_down=turn)
     host.ship()
     host.let_go()
-    assert host.archive.text(link) == lines(1000) + b"new\n"
+    assert host.archive.text(link) == lines(b"line", 1000) + b"new\n"
     assert host.archive.gaps == {}
 
 
 def test_a_file_that_an_older_version_followed_through_a_link_is_found_next_to_the_target(tmp_path: Path) -> None:
     link, target = pod(tmp_path)
-    target.write_bytes(lines(1000))
+    target.write_bytes(lines(b"line", 1000))
     host = Host(tmp_path, "links/*.log")
     partly_shipped(host)
     host.checkpoints.begin_use()
@@ -89,5 +89,5 @@ def test_a_file_that_an_older_version_followed_through_a_link_is_found_next_to_t
     host.restart(while_down=turn)
     host.ship()
     host.let_go()
-    assert host.archive.text(link) == lines(1000) + b"new\n"
+    assert host.archive.text(link) == lines(b"line", 1000) + b"new\n"
     assert host.archive.gaps == {}

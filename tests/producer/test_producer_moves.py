@@ -14,9 +14,9 @@ from waiting import becomes
 
 from producer.checkpoint.store import Checkpoints
 from producer.fingerprint import Mark
-from producer.migration import handed_off, sources_to_request
 from producer.model import Archived, Destination, Place, Point, Source
 from producer.session.delivery_check import LATE_SECONDS, DeliveryCheck
+from producer.session.migration import handed_off, sources_to_request
 from shipper import codec
 from shipper.compression import Decompressor
 from shipper.control import Receipt, ReceiptsReply
@@ -93,11 +93,11 @@ class World:
 
     def poll(self) -> None:
         """The request of a mover lets the host read the map immediately."""
-        self.producer.pipeline._sessions.migration.answer()
+        self.producer.pipeline.migration.answer()
 
     @property
     def place(self) -> Place:
-        return self.producer.pipeline._sessions.migration.place
+        return self.producer.pipeline.migration.place
 
     def append(self, data: bytes) -> None:
         with self.path.open("ab") as stream:
@@ -295,9 +295,9 @@ async def test_messages_of_the_old_partition_mean_nothing_in_the_new_one() -> No
     delivery: Any = None  # no task runs here
     check = DeliveryCheck(destination, delivery, rouse=lambda: None, clock=lambda: 0.0)
     check.doubt({"source": 10}, ())
-    assert check.next_at == 0.0
+    assert check.next_at() == 0.0
     destination.move(Place(partition=2, version=7))
-    assert check.next_at == LATE_SECONDS
+    assert check.next_at() == LATE_SECONDS
 
 
 def test_stream_sequences_of_the_old_partition_mean_nothing_in_the_new_one() -> None:

@@ -10,7 +10,7 @@ from producing import append
 from shipping import Producer
 from waiting import becomes, slowdown
 
-from producer.batcher import RateLimit
+from producer.rate_limit import RateLimit
 from shipper.testing.server import Clock
 
 

@@ -20,7 +20,7 @@ from waiting import becomes
 
 from producer.discovery.scanner import Listing
 from producer.fingerprint import Mark
-from producer.model import Source
+from producer.model import Destination, Place, Source
 from producer.tailer import ended_files
 from producer.tailer.delete_archived import ArchivedFileDeletion, archived
 from producer.tailer.ended_files import DeletableFile, hidden_name
@@ -30,6 +30,7 @@ from shipper.subjects import control_up
 from shipper.testing import Bus, MemoryPublisher
 
 GRACE = 60.0
+DESTINATION = Destination("logs", HOST, Place(partition=0))
 
 
 class Keeper:
@@ -47,7 +48,7 @@ class Keeper:
         self.begin()
 
     def begin(self) -> None:
-        self.removal = ArchivedFileDeletion(GRACE, HOST, 0, rouse=lambda: None, clock=lambda: self.host.now)
+        self.removal = ArchivedFileDeletion(GRACE, DESTINATION, rouse=lambda: None, clock=lambda: self.host.now)
 
     async def _heard(self, _: str, question: dict[str, Any]) -> dict[str, Any] | None:
         assert (question["ask"], question["partition"]) == ("receipts", 0)
@@ -118,7 +119,7 @@ async def test_nothing_is_deleted_and_nothing_requested_while_it_is_switched_off
     path = tmp_path / "drop.log"
     path.write_bytes(b"one\n")
     keeper = Keeper(tmp_path, "*.log")
-    keeper.removal = ArchivedFileDeletion(None, HOST, 0, rouse=lambda: None, clock=lambda: keeper.host.now)
+    keeper.removal = ArchivedFileDeletion(None, DESTINATION, rouse=lambda: None, clock=lambda: keeper.host.now)
     await keeper.long()
     assert path.exists()
     assert not keeper.asked_at

@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from producing import append
@@ -17,7 +18,7 @@ from producer.checkpoint.store import Checkpoints
 from producer.discovery import watcher as waking
 from producer.discovery.safe_open import Links
 from producer.discovery.watcher import Wake, Watcher, remote_devices
-from producer.tailer.scan_schedule import ScanSchedule, pause_seconds
+from producer.scan_schedule import ScanSchedule, pause_seconds
 from producer.tailer.tailer import new_tailer
 
 NEVER = 3600.0
@@ -338,17 +339,17 @@ class Clocked:
         self.checkpoints = Checkpoints(producer.directory / "clocked.sqlite")
         task = producer.task()
         self.sources = new_tailer(task.following, self.checkpoints, clock=lambda: self.now)
-        self.looks = ScanSchedule(task, self.wake, clock=lambda: self.now)
-        self.looks.scan(self.sources)
-        self.looks.scan(self.sources)  # the first one made the watches
+        self.looks = ScanSchedule(task, self.wake, SimpleNamespace(tailer=self.sources), clock=lambda: self.now)
+        self.looks.scan()
+        self.looks.scan()  # the first one made the watches
 
-    def scanned_within(self, seconds: float) -> bool:
+    async def scanned_within(self, seconds: float) -> bool:
         """Whether a full scan took place in that time, in steps of a tenth of a second."""
         before = self.sources.found
         for _ in range(round(seconds * 10)):
             self.now += 0.1
             list(self.sources.read_scheduler.pieces(1 << 20))
-            self.looks.scan_if_due(self.sources)
+            await self.looks.run()
         return self.sources.found is not before
 
     def close(self) -> None:
@@ -364,9 +365,9 @@ async def test_everything_is_scanned_at_every_poll_or_every_ten_seconds_where_hi
     made(tmp_path / "app.log")
     clocked = Clocked(Producer(tmp_path, "app.log", poll=1.0, **options))
     for _ in range(2):
-        assert not clocked.scanned_within(quiet)
-        assert clocked.scanned_within(1.2)
-        clocked.looks.scan(clocked.sources)
+        assert not await clocked.scanned_within(quiet)
+        assert await clocked.scanned_within(1.2)
+        clocked.looks.scan()
     clocked.close()
 
 
@@ -380,15 +381,15 @@ async def test_a_file_that_grows_without_a_hint_makes_every_poll_a_scan_until_it
     elsewhere.hardlink_to(path)
     clocked = Clocked(Producer(tmp_path, "logs/*.log", poll=1.0, watch=True))
     append(elsewhere, b"the kernel tells only who watches the directory of the name that was opened\n")
-    assert clocked.scanned_within(10.2)
-    assert not clocked.scanned_within(9.0)
-    assert clocked.scanned_within(1.2)
-    assert clocked.scanned_within(1.2)
+    assert await clocked.scanned_within(10.2)
+    assert not await clocked.scanned_within(9.0)
+    assert await clocked.scanned_within(1.2)
+    assert await clocked.scanned_within(1.2)
     assert len(said) == 1
     assert str(path) in said[0]
     path.unlink()
-    assert clocked.scanned_within(1.2)
-    assert not clocked.scanned_within(8.0)
+    assert await clocked.scanned_within(1.2)
+    assert not await clocked.scanned_within(8.0)
     clocked.close()
 
 
@@ -397,12 +398,12 @@ async def test_growth_that_is_found_because_hints_were_lost_marks_no_file(tmp_pa
     elsewhere = tmp_path / "elsewhere.log"
     elsewhere.hardlink_to(path)
     clocked = Clocked(Producer(tmp_path, "logs/*.log", poll=1.0, watch=True))
-    clocked.scanned_within(0.5)
+    await clocked.scanned_within(0.5)
     append(elsewhere, b"two\n")
     clocked.wake.hint(None)
-    assert clocked.scanned_within(0.3)
-    assert clocked.scanned_within(10.2)
-    assert not clocked.scanned_within(8.0)
+    assert await clocked.scanned_within(0.3)
+    assert await clocked.scanned_within(10.2)
+    assert not await clocked.scanned_within(8.0)
     clocked.close()
 
 
@@ -413,9 +414,9 @@ async def test_a_file_that_a_scan_found_grown_before_its_hint_came_stays_one_tha
     clocked = Clocked(Producer(tmp_path, "app.log", poll=1.0, watch=True))
     for _ in range(3):
         append(path, b"two\n")
-        assert clocked.scanned_within(10.2)
+        assert await clocked.scanned_within(10.2)
         await becomes(lambda: clocked.wake.has_grown, within=5.0)
-    assert not clocked.scanned_within(8.0)
+    assert not await clocked.scanned_within(8.0)
     clocked.close()
 
 
@@ -426,10 +427,10 @@ async def test_what_cannot_be_opened_is_retried_at_every_poll_although_hints_com
     real = Links.open
     monkeypatch.setattr(Links, "open", lambda links, name: denied() if name == str(path) else real(links, name))
     clocked = Clocked(Producer(tmp_path, "app.log", poll=1.0, watch=True))
-    assert clocked.scanned_within(1.2)
+    assert await clocked.scanned_within(1.2)
     monkeypatch.setattr(Links, "open", real)
-    assert clocked.scanned_within(1.2)
-    assert not clocked.scanned_within(5.0)
+    assert await clocked.scanned_within(1.2)
+    assert not await clocked.scanned_within(5.0)
     clocked.close()
 
 
@@ -441,10 +442,10 @@ async def test_what_cannot_be_made_durable_is_tried_again_at_every_poll_although
         patch.setattr(clocked.checkpoints, "save", lambda _sources: denied())
         made(tmp_path / "app.log")
         await becomes(lambda: clocked.wake.names_changed, within=5.0)
-        assert clocked.scanned_within(1.2)
-        assert clocked.scanned_within(1.2)
-    assert clocked.scanned_within(1.2)
-    assert not clocked.scanned_within(5.0)
+        assert await clocked.scanned_within(1.2)
+        assert await clocked.scanned_within(1.2)
+    assert await clocked.scanned_within(1.2)
+    assert not await clocked.scanned_within(5.0)
     clocked.close()
 
 

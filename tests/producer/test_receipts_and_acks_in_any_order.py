@@ -155,11 +155,11 @@ async def test_the_collector_is_queried_soon_and_once_for_what_unsolicited_recei
     delivery: Any = SimpleNamespace(tailer=SimpleNamespace(acks=told.acks), resend=lambda *what: resends.append(what))
     destination = Destination("logs", "h", Place(partition=0))
     arrival = DeliveryCheck(destination, delivery, rouse=lambda: None, clock=lambda: now[0])
-    arrival.acknowledged([told.id])
+    arrival.acknowledged([SimpleNamespace(piece=SimpleNamespace(source=told.id))])
     for _ in range(100):
         arrival.unproven(told.hear(45, -1))
     assert CLAIM_SECONDS < LATE_SECONDS / 2
-    assert arrival.next_at == now[0] + CLAIM_SECONDS
+    assert arrival.next_at() == now[0] + CLAIM_SECONDS
     now[0] += CLAIM_SECONDS
     await arrival.run(collector)  # type: ignore[arg-type]
     await asyncio.sleep(0)

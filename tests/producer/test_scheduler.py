@@ -2,58 +2,49 @@
 
 import asyncio
 import math
+import time
 from collections.abc import Callable
 
 import pytest
 from waiting import becomes
 
 from producer.discovery.watcher import Wake
-from producer.periodic import Periodic, Scheduler
+from producer.scheduler import Scheduler
 from shipper.errors import SessionLost
 from shipper.lifecycle import Pulse, Stop
+from shipper.periodic import Periodic
 from shipper.ports import Publisher
 from shipper.testing import Bus, MemoryPublisher
 
 STREAM = "LOGS_0"
 
 
-class Noting(Periodic):
-    """Notes what the scheduler calls."""
+class Noting:
+    """Work that notes its calls."""
 
-    def __init__(self, name: str, notes: list[str], *, at: float = math.inf, idle: bool = True) -> None:
+    def __init__(self, name: str, notes: list[str], *, at: float = math.inf) -> None:
         self.name = name
         self.notes = notes
         self.at = at
-        self.needs_idle_reader = idle
         self.sessions: list[Publisher | None] = []
         self.fails = False
 
-    @property
-    def next_at(self) -> float:
-        return self.at
-
-    def start(self) -> None:
-        self.notes.append(f"start {self.name}")
-
     async def run(self, session: Publisher | None) -> None:
         self.sessions.append(session)
-        self.notes.append(f"run {self.name}")
+        self.notes.append(self.name)
         if self.fails:
             raise SessionLost("bytes are missing")
 
-    def session_ended(self) -> None:
-        self.notes.append(f"ended {self.name}")
-
-    def close(self) -> None:
-        self.notes.append(f"close {self.name}")
-
 
 def scheduler_of(
-    *tasks: Periodic, stop: Stop | None = None, wake: Wake | None = None, poll: float = 0.01,
-    clock: Callable[[], float] | None = None,
-) -> Scheduler:  # fmt: skip
-    clocked = {"clock": clock} if clock else {}
-    return Scheduler(tasks, stop or Stop(), wake or Wake(), Pulse("the session"), poll, **clocked)
+    *works: Noting,
+    stop: Stop | None = None,
+    wake: Wake | None = None,
+    poll: float = 0.01,
+    clock: Callable[[], float] = time.monotonic,
+) -> Scheduler:
+    tasks = [Periodic(work.name, work.run, next_at=lambda work=work: work.at) for work in works]
+    return Scheduler(tasks, stop or Stop(), wake or Wake(), Pulse("the session"), poll, clock=clock)
 
 
 def session() -> MemoryPublisher:
@@ -62,28 +53,16 @@ def session() -> MemoryPublisher:
     return MemoryPublisher(bus, STREAM)
 
 
-async def test_tasks_run_in_their_order_through_start_sessions_and_close() -> None:
+async def test_tasks_run_in_their_order() -> None:
     notes: list[str] = []
-    scheduler = scheduler_of(Noting("a", notes), Noting("b", notes, idle=False))
-    scheduler.start()
-    await scheduler.run_due()
-    scheduler.session_ended()
-    scheduler.close()
-    assert notes == [f"{step} {name}" for step in ("start", "run", "ended", "close") for name in "ab"]
+    await scheduler_of(Noting("a", notes), Noting("b", notes)).run_due()
+    assert notes == ["a", "b"]
 
 
-async def test_a_task_that_needs_an_idle_reader_does_not_run_while_a_thread_reads() -> None:
-    notes: list[str] = []
-    scheduler = scheduler_of(Noting("scan", notes), Noting("save", notes, idle=False))
-    await scheduler.run_due(is_reading=True)
-    assert notes == ["run save"]
-
-
-async def test_reading_pauses_for_a_due_task_that_needs_an_idle_reader_and_for_no_other() -> None:
-    now = 10.0
-    scan, save = Noting("scan", [], at=12.0), Noting("save", [], at=9.0, idle=False)
-    scheduler = scheduler_of(scan, save, clock=lambda: now)
-    assert scheduler.next_at == 9.0
+async def test_reading_pauses_for_a_due_task_and_for_no_other() -> None:
+    scan = Noting("scan", [], at=12.0)
+    scheduler = scheduler_of(scan, Noting("retire", []), clock=lambda: 10.0)
+    assert scheduler.next_at == 12.0
     assert not scheduler.must_pause_reading
     scan.at = 10.0
     assert scheduler.must_pause_reading
@@ -101,7 +80,7 @@ async def test_an_error_of_a_task_ends_the_iteration_before_the_tasks_after_it()
     first.fails = True
     with pytest.raises(SessionLost):
         await scheduler_of(first, Noting("delete", notes)).run_due(session())
-    assert notes == ["run resend"]
+    assert notes == ["resend"]
 
 
 async def test_tasks_run_during_a_pause_with_the_session_of_the_pause() -> None:

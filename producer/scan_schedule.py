@@ -14,8 +14,9 @@ from producer.discovery.patterns import prefix_matcher
 from producer.discovery.scanner import Key, ScanResult
 from producer.discovery.watcher import Wake, Watcher
 from producer.options import Task
-from producer.tailer.tailer import Tailer
+from producer.session.delivery import Delivery
 from shipper import events
+from shipper.ports import Publisher
 
 NAMES_SECONDS = 0.1
 """Minimum seconds between two full scans, however often names change."""
@@ -29,9 +30,12 @@ MAX_SAFETY_SCAN_SECONDS = 60.0
 class ScanSchedule:
     """The schedule of scans. Owned by the pipeline; the sources must not be read during a scan."""
 
-    def __init__(self, task: Task, wake: Wake, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, task: Task, wake: Wake, delivery: Delivery, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._task = task
         self._wake = wake
+        self._delivery = delivery
         self._clock = clock
         self._names: Mapping[str, Key | None] = {}
         self._suspects: Mapping[Key, str] = {}  # grew without a hint at the last scan, and had none since
@@ -42,7 +46,6 @@ class ScanSchedule:
         self._took = 0.0
         self._has_hints = False  # hints come of everything that was found
 
-    @property
     def next_at(self) -> float:
         """Monotonic time of the next scan; never again with `once`."""
         if self._task.following.once and not self._task.following.spools:
@@ -57,8 +60,9 @@ class ScanSchedule:
         )
         return self._scanned_at + pause
 
-    def scan(self, sources: Tailer) -> None:
+    def scan(self) -> None:
         """Scan all files."""
+        sources = self._delivery.tailer
         asked, self._wake.names_changed = self._wake.names_changed, False
         self._scanned_at = self._polled_at = self._clock()
         sources.scan()
@@ -80,22 +84,22 @@ class ScanSchedule:
         self._unhinted |= unheard
         self._suspects = grew
 
-    def scan_if_due(self, sources: Tailer) -> None:
+    async def run(self, _: Publisher | None = None) -> None:
         """Scan all files if that is due, else check the files with hints and those that are about to end."""
         now, grown = self._clock(), self._wake.take_grown()
-        if math.isinf(self.next_at):
+        if math.isinf(self.next_at()):
             return
         hinted = {self._names.get(path) for path in grown}
         self._suspects = {key: path for key, path in self._suspects.items() if key not in hinted}
         if now >= self._scan_at:
-            self.scan(sources)
+            self.scan()
             return
         if grown:
             self._hinted_at = now
-            sources.grown(grown)
+            self._delivery.tailer.grown(grown)
         if now >= self._polled_at + self._task.poll:
             self._polled_at = now
-            sources.poll()
+            self._delivery.tailer.poll()
 
     def close(self) -> None:
         """Stop the watcher."""

@@ -15,17 +15,18 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from producer import receipts
-from producer.checkpoint.ack_tracker import AckTracker
 from producer.checkpoint.store import Checkpoints, checkpoint_needed
 from producer.model import Destination, Place, Source
 from producer.options import Task
-from producer.periodic import Periodic, Scheduler
 from producer.receipts import is_known, receipt_of, surviving
+from producer.scheduler import Scheduler
+from producer.session.delivery import Delivery
 from shipper import codec, events
 from shipper.control import PlaceReply, Receipt, ReceiptsReply, StreamAnswer, StreamReply, StreamRequest
 from shipper.errors import BucketRefused, SessionLost, ShipperError, StreamMissing
 from shipper.model import Handoff, Stored
 from shipper.partition_map import MAX_PARTITIONS, PartitionMap, decode, partition_for
+from shipper.periodic import PeriodicRequest
 from shipper.ports import Publisher
 from shipper.subjects import control_up, log_subject, map_key, stream_name
 
@@ -46,23 +47,28 @@ MARKER = 0
 """Token of the marker: no block has it."""
 
 
-class Migration(Periodic):
+class Migration:
     """Reads the partition map, and moves this host to the partition that it names. Owned by the session factory."""
 
     def __init__(
-        self, task: Task, checkpoints: Checkpoints, destination: Destination, acks: Callable[[], AckTracker],
-        *, rouse: Callable[[], None],
-    ) -> None:  # fmt: skip
+        self,
+        task: Task,
+        checkpoints: Checkpoints,
+        destination: Destination,
+        delivery: Delivery,
+        *,
+        rouse: Callable[[], None],
+    ) -> None:
         self._task = task
         self._checkpoints = checkpoints
         self.destination = destination
-        self._acks = acks
+        self._delivery = delivery
         self._rouse = rouse
         self._map: PartitionMap | None = None  # the newest; None: there is none, or this host may not read it
         self._is_refused = False
-        self._next_at = 0.0
+        self._request = PeriodicRequest[ReceiptsReply | None](rouse, due_at=0.0)
+        self.next_at = self._request.next_at  #: when the map is read next, or as soon as it has been read
         self._wanted_since = math.inf  # when the map first named another partition
-        self._reading: asyncio.Task[ReceiptsReply | None] | None = None
         self.is_time_to_leave = False  #: as soon as nothing is in flight
         self._reported: Place | None = None  # the place for which a difference to the settings was reported
 
@@ -78,34 +84,22 @@ class Migration(Periodic):
 
     # -- the newest map -----------------------------------------------------------------------------------------------
 
-    @property
-    def next_at(self) -> float:
-        """When the map is read next, or as soon as it has been read."""
-        if self._reading is not None:
-            return -math.inf if self._reading.done() else math.inf
-        return self._next_at
-
     async def run(self, session: Publisher | None) -> None:
         """Start to read the map when that is due, or use what was read: sets `is_time_to_leave`."""
         if session is None:
             return
-        if self._reading is not None and self._reading.done():
-            reading, self._reading = self._reading, None
-            told = None if reading.cancelled() else reading.result()
-            if told is not None:
-                self._acks().note_receipts(told)
-                waited = time.monotonic() - self._wanted_since
-                self.is_time_to_leave = self._acks().unarchived_bytes <= NEAR_BYTES or waited >= PATIENCE_SECONDS
-        elif self._reading is None and time.monotonic() >= self._next_at:
-            self._reading = asyncio.ensure_future(self._read_and_ask(session))
-            self._reading.add_done_callback(lambda _: self._rouse())
+        if (reply := self._request.take()) is not None:
+            acks = self._delivery.tailer.acks
+            acks.note_receipts(reply)
+            waited = time.monotonic() - self._wanted_since
+            self.is_time_to_leave = acks.unarchived_bytes <= NEAR_BYTES or waited >= PATIENCE_SECONDS
+        elif self._request.is_due(time.monotonic()):
+            self._request.send(self._read_and_ask(session))
 
-    def session_ended(self) -> None:
-        """Cancel the pending request."""
+    def cancel(self) -> None:
+        """Drop the request of a session that has ended."""
         self.is_time_to_leave = False
-        if self._reading is not None:
-            self._reading.cancel()
-            self._reading = None
+        self._request.cancel()
 
     async def _read_and_ask(self, publisher: Publisher) -> ReceiptsReply | None:
         """The receipts of the collector, if the host is to move."""
@@ -114,7 +108,7 @@ class Migration(Periodic):
             if self.place_by_map == self.place:
                 self._wanted_since = math.inf
                 return None
-            self._next_at = time.monotonic() + RECEIPTS_SECONDS
+            self._request.due_at = time.monotonic() + RECEIPTS_SECONDS
             self._wanted_since = min(self._wanted_since, time.monotonic())
             return await receipts.ask(publisher, self.destination.host, self.place.partition)
         except ShipperError:
@@ -122,7 +116,7 @@ class Migration(Periodic):
 
     async def _read(self, publisher: Publisher) -> None:
         """Read the map. Raises SessionLost."""
-        self._next_at = time.monotonic() + MAP_SECONDS
+        self._request.due_at = time.monotonic() + MAP_SECONDS
         if self._is_refused:
             return
         key = map_key(self.destination.prefix)
@@ -157,7 +151,7 @@ class Migration(Periodic):
     async def _first_place(self, publisher: Publisher) -> Place:
         """The place of a host whose checkpoint has none: it is new, or an older version wrote it."""
         if self._map is None or not self._checkpoints.fresh:
-            seen, known = await self._partitions_there(publisher), self._acks().known
+            seen, known = await self._partitions_there(publisher), self._delivery.tailer.acks.known
             proving = [each for each in seen if each.has_block]
             acknowledged = max((source.sequence for source in known.values()), default=0)
             if acknowledged > 0:  # one of the streams has that block; -1: recovered from an archive, not sent from here
@@ -243,9 +237,9 @@ class Migration(Periodic):
 
         Raises SessionLost, StreamFull, StreamMissing: the next session continues the move.
         """
-        acks = self._acks()
+        acks = self._delivery.tailer.acks
         told, asked = await scheduler.run_until(
-            self._last_receipts(publisher, acks), before="the old partition was left"
+            self._last_receipts(publisher), before="the old partition was left"
         )  # files are scanned meanwhile, so that no rename is missed
         await self._read(publisher)  # it may have changed again; if it is gone, the host stays
         before, there = self.place, self.place_by_map
@@ -273,12 +267,12 @@ class Migration(Periodic):
 
     def answer(self) -> PlaceReply:
         """The partition of this host, for the partitioner; the map is read again immediately."""
-        self._next_at = 0.0
+        self._request.due_at = 0.0
         self._rouse()
         place = self.place
         return PlaceReply(place.partition, max(place.version, place.leaving), bool(place.leaving))
 
-    async def _last_receipts(self, publisher: Publisher, acks: AckTracker) -> tuple[ReceiptsReply, set[str]]:
+    async def _last_receipts(self, publisher: Publisher) -> tuple[ReceiptsReply, set[str]]:
         """The final receipts of the old partition, with the sources for which they were requested; no limit of time.
 
         Marker -> PubAck -> the collector journals it -> its receipts are final. The old partition drops every message
@@ -290,7 +284,7 @@ class Migration(Periodic):
         """
         place, marked_at = self.place, -math.inf
         while True:
-            asked = sources_to_request(acks.known.values())
+            asked = sources_to_request(self._delivery.tailer.acks.known.values())
             told = await receipts.ask(publisher, self._task.host, place.partition, asked, leaving=place.leaving)
             if told is not None and (told.is_retired or told.left >= place.leaving):
                 return told, set(asked)

@@ -1,4 +1,4 @@
-"""Periodic tasks of a producer, and the scheduler that runs them between the steps of the main loop."""
+"""Runs the periodic tasks of a producer between the steps of its main loop, and while it waits for something."""
 
 import asyncio
 import contextlib
@@ -10,36 +10,13 @@ from typing import Any, TypeVar
 from producer.discovery.watcher import Wake
 from shipper.errors import SessionLost, ShipperError
 from shipper.lifecycle import Pulse, Stop
+from shipper.periodic import Periodic
 from shipper.ports import Publisher
 
 _T = TypeVar("_T")
 MIN_SLEEP_SECONDS = 0.001
 LINGER_SECONDS = 0.02
 """Delay after a notification of a file change, so that lines that are written one by one are sent together."""
-
-
-class Periodic:
-    """A task that is due from time to time. Every method has a default that does nothing."""
-
-    needs_idle_reader = True
-    """Whether the task runs only while no thread reads files."""
-
-    @property
-    def next_at(self) -> float:
-        """Monotonic time at which the main loop must call `run`; infinite: whenever the loop runs anyway."""
-        return math.inf
-
-    def start(self) -> None:
-        """The pipeline starts: the sources of the checkpoint are known."""
-
-    async def run(self, session: Publisher | None) -> None:
-        """Do what is due now, or nothing. `session`: None while there is no session that can be used."""
-
-    def session_ended(self) -> None:
-        """The session has ended: requests that were sent in it get no reply."""
-
-    def close(self) -> None:
-        """The pipeline ends."""
 
 
 class Scheduler:
@@ -50,54 +27,43 @@ class Scheduler:
     """
 
     def __init__(
-        self, tasks: Sequence[Periodic], stop: Stop, wake: Wake, pulse: Pulse, poll: float,
-        *, clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
+        self,
+        tasks: Sequence[Periodic],
+        stop: Stop,
+        wake: Wake,
+        pulse: Pulse,
+        poll: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._tasks = tasks
-        self._stop = stop
+        self.stop = stop  #: the request to stop the program
         self._wake = wake
         self.pulse = pulse  #: the progress of the main loop
         self._poll = poll
         self._clock = clock
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether the program was requested to stop."""
-        return self._stop.requested
+        stop.on_request(wake.rouse)
 
     @property
     def next_at(self) -> float:
         """Monotonic time at which the first task is due."""
-        return min((task.next_at for task in self._tasks), default=math.inf)
+        return min((task.next_at() for task in self._tasks), default=math.inf)
 
     @property
     def must_pause_reading(self) -> bool:
-        """Whether a task is due that runs only while no thread reads files."""
-        now = self._clock()
-        return any(task.needs_idle_reader and task.next_at <= now for task in self._tasks)
+        """Whether a task is due: tasks run only while no thread reads files."""
+        return self.next_at <= self._clock()
 
-    def start(self) -> None:
-        """Start all tasks."""
-        self._stop.on_request(self._wake.rouse)
-        for task in self._tasks:
-            task.start()
-
-    async def run_due(self, session: Publisher | None = None, *, is_reading: bool = False) -> None:
-        """Run the tasks that are due; with `is_reading` only those that do not need an idle reader."""
+    async def run_due(self, session: Publisher | None = None) -> None:
+        """Run the tasks that are due, while no thread reads files. `session`: None while there is none to use."""
         self.pulse.turn()
         for task in self._tasks:
-            if not (is_reading and task.needs_idle_reader):
-                await task.run(session)
+            await task.run_if_due(session)
 
     def session_ended(self) -> None:
-        """Notify all tasks that the session has ended."""
+        """Cancel the requests that tasks sent in the session."""
         for task in self._tasks:
-            task.session_ended()
-
-    def close(self) -> None:
-        """Close all tasks."""
-        for task in self._tasks:
-            task.close()
+            task.cancel()
 
     # -- waiting ----------------------------------------------------------------------------------------------------
 
@@ -116,7 +82,7 @@ class Scheduler:
         working = asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait({working}, timeout=self._poll))[0]:
-                if self._stop.requested:
+                if self.stop.requested:
                     raise SessionLost(f"a stop was requested before {before}")
                 await self.run_while_waiting()
         finally:
@@ -139,8 +105,8 @@ class Scheduler:
     async def pause(self, seconds: float, session: Publisher | None = None) -> None:
         """Wait `seconds`, or until a stop is requested; tasks run meanwhile."""
         until = self._clock() + seconds
-        while (left := until - self._clock()) > 0 and not self._stop.requested:
-            await self._stop.nap(self._nap(left))
+        while (left := until - self._clock()) > 0 and not self.stop.requested:
+            await self.stop.nap(self._nap(left))
             await self.run_while_waiting(session)
 
     async def run_while_waiting(self, session: Publisher | None = None) -> None:
