@@ -13,7 +13,7 @@ from typing import Any
 
 from consumer.archive.directory import ArchiveLocation
 from consumer.commit.applier import Applier
-from consumer.commit.batch import Batch, Hole, RunTotals, begin_batch
+from consumer.commit.batch import Batch, Hole, RunTotals
 from consumer.commit.frame_cache import FrameCache
 from consumer.commit.other_partitions import ArchiveSources
 from consumer.commit.store import PartitionStore
@@ -132,8 +132,7 @@ class Worker:
         began, store, missing = time.monotonic(), self._store, self._missing
         async with store.others.sources.exclusive(store.others.maybe_shared(messages, store.journal.is_cached)):
             await store.lease.hold()
-            text_bytes = self._options.host_text_bytes
-            batch = begin_batch(store.journal, messages, missing.open, missing.given_up, text_bytes=text_bytes)
+            batch = self._applier.begin(messages, missing.open, missing.given_up)
             await store.run(self._applier.stage, batch)
             await dead_letters.keep_all(inbox, batch.dead_letters, stream=self._options.stream)
             await store.lease.hold()
@@ -150,8 +149,8 @@ class Worker:
         self._sessions.archive_works()
         self.pending = last.pending
         _report(batch, self._missing.open, partition=self.partition, seconds=seconds, pending=self.pending)
-        self._cut_letters += batch.budgets.cut.total()
-        for (_, budget), messages in batch.budgets.refused.items():
+        self._cut_letters += batch.cut.total()
+        for (_, budget), messages in batch.refused.items():
             self._over_budget[budget] += messages
         self._missing.committed(batch)
         if self._options.until is not Until.STOPPED:
@@ -300,9 +299,9 @@ def _report_hosts(batch: Batch, partition: int) -> None:
         events.host_crowded(partition=partition, host=host, messages=messages)
     for host, blocks in batch.bad_counts.items():
         events.redacted_counts_ignored(partition=partition, host=host, blocks=blocks)
-    for host, letters in batch.budgets.cut.items():
+    for host, letters in batch.cut.items():
         events.dead_letter_cut(partition=partition, host=host, letters=letters)
-    for (host, budget), messages in batch.budgets.refused.items():
+    for (host, budget), messages in batch.refused.items():
         events.host_over_budget(partition=partition, host=host, budget=budget, messages=messages)
 
 

@@ -66,7 +66,7 @@ class ForkResolver:
         self._store = store
         self._decompressor = decompressor
         self._archived = ArchivedBytes(store.sink.archive, store.journal)
-        self._sums: dict[tuple[SourceKey, int], int] = {}
+        self._sums: dict[tuple[str, str, int], int] = {}  # by host, source and end
 
     def begin_batch(self) -> None:
         """A batch begins: as much of the archive may be read again as for any batch."""
@@ -77,16 +77,18 @@ class ForkResolver:
         if known.crc is not None:
             if len(self._sums) >= MAX_SUMS:
                 self._sums.clear()
-            self._sums[known.key, known.watermark] = known.crc
+            self._sums[known.host, known.id, known.watermark] = known.crc
 
-    def resolve(self, delivery: Delivery, block: Block, known: ArchivedSource, batch: Batch) -> ArchivedSource | None:
+    def resolve(
+        self, delivery: Delivery, block: Block, key: SourceKey, known: ArchivedSource, batch: Batch
+    ) -> ArchivedSource | None:
         """The fork of `known` that a block belongs to, as far as it is archived; None: it belongs to `known` itself.
 
         Raises Poison: the block begins another fork, and the source has too many.
         """
-        forks = batch.forks_of(known.key)
-        is_new = delivery.time_ns > self._store.journal.position.plain_after_ns
-        if not forks and not (is_new and block.span.length and block.span.start < known.watermark):
+        forks, span = batch.forks_of(key), block.span
+        is_old = delivery.time_ns <= batch.journal.position.plain_after_ns
+        if not forks and (is_old or span.start >= known.watermark or not span.length):
             return None
         archived = [each for fork in forks if (each := batch.source(SourceKey(known.host, fork)))]
         try:
@@ -104,7 +106,7 @@ class ForkResolver:
                 raise Poison(
                     f"source {known.id} of {known.file} has {there} forks: more than {MAX_FORKS} are not archived"
                 )
-            batch.forks[known.key] = (*batch.forks.get(known.key, ()), chosen.id)
+            batch.forks[key] = (*batch.forks.get(key, ()), chosen.id)
             batch.forked.append((known, chosen))
         return chosen
 
@@ -140,7 +142,7 @@ class ForkResolver:
             if block.edited is None:
                 return crc32(content()[known.watermark - start :], known.crc) == block.source_crc
             return block.source_crc == known.crc if end == known.watermark else None
-        if (there := self._sums.get((known.key, end))) is not None:
+        if (there := self._sums.get((known.host, known.id, end))) is not None:
             return there == block.source_crc
         can_compare = block.edited is None and end <= known.watermark
         return self._is_held(batch, known, block, content()) if can_compare else None

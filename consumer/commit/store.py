@@ -71,7 +71,6 @@ class PartitionStore:
         self.journal.register(file.committed for file in created)
         for file in created:
             self.sink.create(file.committed)
-            batch.budgets.begin_file(file.key)
         for file in files:
             if file.waiting_bytes:
                 batch.written_bytes += file.waiting_bytes

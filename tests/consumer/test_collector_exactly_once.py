@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumer.archive.journal import Journal
-from consumer.commit.batch import begin_batch
 from consumer.commit.sink import Sink
 from consumer.commit.watermark import BlockOutcome, begin, judge, missing_after, missing_before
 from consumer.model import ArchivedSource, SourceKey, Until
@@ -119,7 +118,7 @@ def test_any_interleaving_of_resends_gives_the_source_exactly(
         ]
         holes = {}
         for first in range(0, len(deliveries), at_once):
-            staged = applier.stage(begin_batch(journal, deliveries[first : first + at_once], holes, {}))
+            staged = applier.stage(applier.begin(deliveries[first : first + at_once], holes, {}))
             sink.sync()
             journal.commit(staged)
             holes = staged.holes

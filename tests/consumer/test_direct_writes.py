@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 from consumer.archive.journal import Journal
 from consumer.commit import batch, disk_io
-from consumer.commit.batch import begin_batch
 from consumer.commit.disk_io import UNIT
 from consumer.commit.sink import Sink
 from consumer.model import OpenFile
@@ -231,7 +230,7 @@ def work(place: Path) -> None:
         assert not sink.recover(journal.files.values(), partition=0)
         left = [delivery for delivery in deliveries() if delivery.sequence > journal.position.applied]
         for first in range(0, len(left), A_BATCH):
-            staged = applying.stage(begin_batch(journal, left[first : first + A_BATCH], {}, {}))
+            staged = applying.stage(applying.begin(left[first : first + A_BATCH], {}, {}))
             sink.sync()
             journal.commit(staged)
         sink.close()

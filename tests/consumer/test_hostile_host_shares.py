@@ -6,7 +6,7 @@ import pytest
 from collecting import HOST, Log, PartitionHarness
 
 from consumer.archive.directory import Layout
-from consumer.commit import host_budgets
+from consumer.commit import batch as budgets
 from consumer.model import Until
 from shipper.errors import Poison
 from shipper.layout import FileKey
@@ -21,7 +21,7 @@ def logs(count: int, *, data: bytes = b"one\ntwo\n") -> list[Log]:
 async def test_more_holes_than_a_host_may_have_are_dead_letters_until_others_are_filled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host_budgets, "MAX_HOLES", 3)
+    monkeypatch.setattr(budgets, "MAX_HOLES", 3)
     harness, holed = PartitionHarness(tmp_path), logs(5)
     harness.bus.acks.hold()
     for log in holed:
@@ -43,7 +43,7 @@ async def test_more_holes_than_a_host_may_have_are_dead_letters_until_others_are
 async def test_holes_of_one_host_leave_room_for_those_of_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host_budgets, "MAX_HOLES", 3)
+    monkeypatch.setattr(budgets, "MAX_HOLES", 3)
     harness = PartitionHarness(tmp_path)
     for log in logs(4):
         harness.send(log, 4, 8)
@@ -59,7 +59,7 @@ async def test_holes_of_one_host_leave_room_for_those_of_another(
 async def test_lines_of_more_files_than_a_host_may_have_open_are_in_its_overflow_once_and_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host_budgets, "MAX_FILES", 3)
+    monkeypatch.setattr(budgets, "MAX_FILES", 3)
     harness, many = PartitionHarness(tmp_path), logs(6)
     for log in many:
         harness.send(log, 0, 4)
@@ -70,9 +70,9 @@ async def test_lines_of_more_files_than_a_host_may_have_open_are_in_its_overflow
     harness.send(OTHER, 0, 6)
     await harness.drain(Until.SEALED)
     assert [harness.text(log) for log in many] == [b"one\ntwo\n"] * 3 + [b""] * 3
-    assert harness.text(host=HOST, file=host_budgets.OVERFLOW) == b"one\n" * 3 + b"two\n" * 3
+    assert harness.text(host=HOST, file=budgets.OVERFLOW) == b"one\n" * 3 + b"two\n" * 3
     assert harness.text(OTHER) == b"sound\n"
-    (overflow,) = [segment for segment in harness.segments() if segment.file == host_budgets.OVERFLOW]
+    (overflow,) = [segment for segment in harness.segments() if segment.file == budgets.OVERFLOW]
     assert {(span.source, span.start, span.end) for span in overflow.spans} == {(log.id, 0, 8) for log in many[3:]}
     harness.send(Log(b"late\n", id="00000000000000c1", file="/var/log/late.log"), 0, 5)
     await harness.drain(Until.SEALED)
