@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from consumer.archive.directory import ArchiveLocation
@@ -30,7 +29,6 @@ from consumer.partition.stream import StreamView, first_to_read
 from consumer.segments.sealer import Sealer
 from shipper import codec, events
 from shipper.errors import Fenced
-from shipper.lifecycle import Pulse, Stop
 from shipper.model import Delivery
 from shipper.ports import Inbox
 from shipper.retry import Patience
@@ -223,7 +221,7 @@ def make_worker(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerParts:
-    """What the workers of a collector share."""
+    """What the workers of a collector share, as `make_worker` needs it."""
 
     place: ArchiveLocation
     settings: CollectorSettings
@@ -234,14 +232,8 @@ class WorkerParts:
     open_inbox: Callable[..., Awaitable[Inbox]]  #: of a `stream`
     patience: Callable[[], Patience]
 
-    def worker(self, store: PartitionStore, partition: int, hole_patience: float, stop: Stop, pulse: Pulse) -> Worker:
-        """The worker of a partition; `hole_patience` is the maximum of that option, in seconds."""
-        options = self.options(partition, hole_patience)
-        open_inbox = partial(self.open_inbox, stream=options.stream)
-        return make_worker(options, store, self.sealer, SessionLoop(options, open_inbox, stop, self.patience(), pulse))
-
     def options(self, partition: int, hole_patience: float) -> PartitionOptions:
-        """The options of one partition's worker."""
+        """The options of one partition's worker; `hole_patience` is the maximum of that option, in seconds."""
         chosen = self.settings
         return PartitionOptions(
             partition=partition,
