@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from consumer.archive.segment_io import whole_frames
+from consumer.commit.direct_writer import DirectWriter
 from consumer.commit.disk_io import (
     ArchiveDirectory,
-    DirectWriter,
     DiskSync,
     check_file,
     check_length,

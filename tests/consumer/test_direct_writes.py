@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumer.archive.journal import Journal
-from consumer.commit import batch, disk_io
-from consumer.commit.disk_io import UNIT
+from consumer.commit import batch, direct_writer
+from consumer.commit.direct_writer import UNIT
 from consumer.commit.sink import Sink
 from consumer.model import OpenFile
 from shipper.layout import FileKey
@@ -31,7 +31,7 @@ TEXT = b"".join(b"%d a line\n" % number for number in range(20_000))
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk_io, "PIECE_BYTES", PIECE)
+    monkeypatch.setattr(direct_writer, "PIECE_BYTES", PIECE)
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ async def test_while_much_waits_in_the_stream_the_page_cache_is_used(
 def test_what_a_disk_does_not_take_past_the_page_cache_goes_through_it(
     sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk_io, "UNIT", 256)  # disks require 512 at least
+    monkeypatch.setattr(direct_writer, "UNIT", 256)  # disks require 512 at least
     file = new(sink, "a")
     sink.append_direct(file, [TEXT[:300]], at=0)
     sink.sync()
@@ -223,7 +223,7 @@ def deliveries() -> list[Delivery]:
 def work(place: Path) -> None:
     """A collector's start, and all that the stream still has for it."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(disk_io, "PIECE_BYTES", PIECE)
+        patched.setattr(direct_writer, "PIECE_BYTES", PIECE)
         patched.setattr(batch, "WRITE_BYTES", BLOCK)
         journal, sink = Journal(place / "journal.sqlite"), Sink(place / "archive", open_files=8, links=True)
         applying = applier_of(journal, sink)
