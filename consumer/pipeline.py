@@ -183,7 +183,7 @@ class Worker:
 
     def is_past(self, date: str) -> bool:
         """Whether the stream can deliver nothing more for `date`, and all of it is sealed."""
-        return self._maintenance.sealing.is_past(date)
+        return date <= self.past()
 
 
 def _parts(batch: list[Delivery], at_most_bytes: int) -> Iterator[list[Delivery]]:
@@ -260,7 +260,14 @@ def _report(
     batch: Batch, holes_before: Mapping[SourceKey, Hole], *, partition: int, seconds: float, pending: int
 ) -> None:
     """Report a batch that took `seconds`; `pending` messages follow it in the stream."""
-    _report_losses(batch, partition)
+    for loss in batch.losses:
+        host, file, (start, end) = loss.source.host, batch.sources[loss.source].file, loss.span
+        if loss.reason == REASON_REWRITTEN:
+            events.source_rewritten(partition=partition, host=host, file=file, offset=start)
+        elif loss.reason == REASON_EXCLUDED:
+            events.exclusion_recorded(partition=partition, host=host, file=file, start=start, end=end)
+        elif loss.reason != REASON_FORKED:  # which `source_forked` reports
+            events.gap_recorded(partition=partition, host=host, file=file, start=start, end=end, reason=loss.reason)
     for source, fork in batch.forked:
         about = {"host": source.host, "file": source.file, "source": source.id}
         events.source_forked(partition=partition, fork=fork.id, start=fork.watermark, **about)
@@ -276,13 +283,8 @@ def _report(
             start, end = hole.missing
             events.hole_opened(partition=partition, host=key.host, file=hole.file, start=start, end=end)
     events.holes_open(partition=partition, count=len(batch.holes))
-    events.batch_committed(
-        partition=partition,
-        outcomes=dict(batch.outcomes),
-        octets=batch.written_bytes,
-        seconds=seconds,
-        pending=pending,
-    )
+    outcomes, octets = dict(batch.outcomes), batch.written_bytes
+    events.batch_committed(partition=partition, outcomes=outcomes, octets=octets, seconds=seconds, pending=pending)
 
 
 def _report_hosts(batch: Batch, partition: int) -> None:
@@ -295,16 +297,3 @@ def _report_hosts(batch: Batch, partition: int) -> None:
         events.dead_letter_cut(partition=partition, host=host, letters=letters)
     for (host, budget), messages in batch.refused.items():
         events.host_over_budget(partition=partition, host=host, budget=budget, messages=messages)
-
-
-def _report_losses(batch: Batch, partition: int) -> None:
-    for loss in batch.losses:
-        if loss.reason == REASON_FORKED:
-            continue  # source_forked reports it
-        host, file, (start, end) = loss.source.host, batch.sources[loss.source].file, loss.span
-        if loss.reason == REASON_REWRITTEN:
-            events.source_rewritten(partition=partition, host=host, file=file, offset=start)
-        elif loss.reason == REASON_EXCLUDED:
-            events.exclusion_recorded(partition=partition, host=host, file=file, start=start, end=end)
-        else:
-            events.gap_recorded(partition=partition, host=host, file=file, start=start, end=end, reason=loss.reason)

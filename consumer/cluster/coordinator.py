@@ -21,6 +21,7 @@ from shipper import events
 from shipper.durable_files import Lock, LockHeld
 from shipper.errors import ConfigError, Fatal, ShipperError, StreamMissing
 from shipper.lifecycle import Pulse, Stop, notify
+from shipper.periodic import Periodic
 from shipper.retry import Patience, SessionRetry, Trouble
 
 FIND_SECONDS = 10.0
@@ -72,6 +73,7 @@ class Collector:
         self._others: list[Member] = []
         self.trouble = "the other collectors are not known yet"
         self._pulse = Pulse("the share of the partitions")
+        self._keeping = Periodic("renew the leases", self._renew, lambda: membership.every)
 
     async def serve(self) -> None:
         """Write a share of the partitions until a stop is requested.
@@ -103,7 +105,7 @@ class Collector:
         for owner in await self._claim_all():
             self._owned.start(owner, hold_until=self._may_end.wait)
         self._known, self._has_shared = self.partitions, True
-        keeping = asyncio.create_task(self._keep())
+        keeping = asyncio.create_task(self._keeping.repeat())
         await self._owned.idle()
         if self._owned.failure is None and not self._stop.requested:
             await before_the_end()
@@ -279,9 +281,9 @@ class Collector:
                     return list(claimed.values())
                 await self._stop.nap(self._membership.every)
         except BaseException:
-            await _give_up(claimed.values())
+            await asyncio.gather(*(owner.give_up() for owner in claimed.values()))
             raise
-        await _give_up(claimed.values())
+        await asyncio.gather(*(owner.give_up() for owner in claimed.values()))
         return []
 
     async def _poll_and_claim(self, claimed: dict[int, OwnedPartition]) -> None:
@@ -334,19 +336,17 @@ class Collector:
                 hint=NOTHING_TO_DRAIN,
             )
 
-    async def _keep(self) -> None:
-        while True:
-            try:
-                await self._owned.renew()
-            except ShipperError as error:
-                self.trouble = str(error)  # the workers wait for their leases, with their own time limit
-            await asyncio.sleep(self._membership.every)
+    async def _renew(self) -> None:
+        try:
+            await self._owned.renew()
+        except ShipperError as error:
+            self.trouble = str(error)  # the workers wait for their leases, with their own time limit
 
     async def _end(self) -> None:
         """Release every partition, and remove the entry of this member."""
         self._may_end.set()
         self._owned.stop()
-        keeping = asyncio.create_task(self._keep())
+        keeping = asyncio.create_task(self._keeping.repeat())
         await self._owned.ended()
         keeping.cancel()
         with contextlib.suppress(ShipperError):  # a collector that does not receive it waits until the lease expires
@@ -358,11 +358,6 @@ class Collector:
             events.ended_without_session(program="collector", reason=self.trouble)
         if self._owned.failure is not None:
             raise self._owned.failure
-
-
-async def _give_up(owned: Iterable[OwnedPartition]) -> None:
-    for owner in owned:
-        await owner.give_up()
 
 
 def assign(partitions: Iterable[int], members: Collection[Member], holders: Mapping[int, str]) -> dict[int, str]:
@@ -389,24 +384,18 @@ def assign(partitions: Iterable[int], members: Collection[Member], holders: Mapp
 
 
 def _even_out(shares: dict[str, list[int]], takers: Mapping[str, Member]) -> None:
-    """Move one partition at a time to a member from one that has at least two more."""
+    """Move one partition at a time, the highest that can be moved, to a member from one that has at least two more."""
     while True:
         by_size = sorted(shares, key=lambda instance: -len(shares[instance]))
-        moved = any(
-            _move(shares[giver], shares[getter], takers[getter])
+        pairs = (
+            (shares[giver], getter)
             for giver in by_size
             for getter in reversed(by_size)
             if len(shares[giver]) > len(shares[getter]) + 1
         )
-        if not moved:
+        moves = ((share, getter, max(filter(takers[getter].takes, share), default=None)) for share, getter in pairs)
+        giver, getter, partition = next((move for move in moves if move[2] is not None), ([], "", None))
+        if partition is None:
             return
-
-
-def _move(giver: list[int], getter: list[int], taker: Member) -> bool:
-    """Give `taker` the highest partition that it takes; whether there is one."""
-    partition = max(filter(taker.takes, giver), default=None)
-    if partition is None:
-        return False
-    giver.remove(partition)
-    getter.append(partition)
-    return True
+        giver.remove(partition)
+        shares[getter].append(partition)

@@ -149,12 +149,8 @@ class SealScheduler:
 
     # -- which days are complete --------------------------------------------------------------------------------
 
-    def is_past(self, date: str) -> bool:
-        """Whether the stream can deliver nothing more for `date`, and all of it is sealed."""
-        return date <= self.past()
-
     def past(self) -> str:
-        """The newest date for which `is_past` is true; empty: unknown."""
+        """The newest date for which the stream can deliver nothing more, and all is sealed; empty: unknown."""
         over, oldest = self._newest_over(), min((file.key.date for file in self._journal.files.values()), default="")
         return min(over, (dt.date.fromisoformat(oldest) - dt.timedelta(days=1)).isoformat()) if oldest else over
 

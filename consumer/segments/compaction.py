@@ -84,6 +84,7 @@ def joined(
     run: Sequence[Segment], text: ByteCounter, stored: CountingWriter | CountingReader, *, collector: str, now: str
 ) -> Segment:
     """The manifest line of `run` as one segment: `text` is in it, `stored` passed by."""
+    times = stored_times.joined(frame_index.times_listed(part, stored_times.from_text(part.times)) for part in run)
     return replace(
         run[-1],
         collector=collector,
@@ -108,17 +109,12 @@ def joined(
         labels=next((part.labels for part in reversed(run) if part.labels), {}),
         late=max(part.late for part in run),
         ahead=max(part.ahead for part in run),
-        times=times_for(run[-1].codec, _times_listed(run)),
+        times=times_for(run[-1].codec, times),
         zone=next((part.zone for part in reversed(run) if part.zone), ""),
         replaces=tuple(part.path for part in run),
         redactions=tuple(redaction for part in run for redaction in part.redactions),
         removals=tuple(removal for part in run for removal in part.removals),
     )
-
-
-def _times_listed(run: Iterable[Segment]) -> StoredTimes:
-    """When the text of gzip and plain segments was stored."""
-    return stored_times.joined(frame_index.times_listed(part, stored_times.from_text(part.times)) for part in run)
 
 
 def _spans(run: Iterable[Segment]) -> tuple[SourceSpan, ...]:
@@ -215,7 +211,7 @@ class Merger:
             return  # a foreign file, or the manifest is damaged: the audit reports it
         self._merge_all(segments, {number_of(segment) for segment in segments}, go_on)
 
-    def _merge_all(self, segments: Sequence[Segment], taken: set[int], go_on: Callable[[], bool]) -> None:
+    def _merge_all(self, segments: Sequence[Segment], taken: Set[int], go_on: Callable[[], bool]) -> None:
         for run in runs(segments, taken, below=self._below, most=self._most):
             try:
                 self._merge_run(run, go_on)

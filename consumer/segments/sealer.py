@@ -218,8 +218,20 @@ class Sealer:
                     return
                 raw = io.BytesIO()
             segment, lost = self._make(sealing, raw, target, spans, gaps, frames, marks, redacted)
-        _remove(source, target, is_whole=sealing.codec == "none" or segment.bytes_raw >= sealing.raw)
-        self._report(segment, lost)
+        is_whole = sealing.codec == "none" or segment.bytes_raw >= sealing.raw
+        with contextlib.suppress(FileNotFoundError):  # another collector was faster
+            if is_whole:
+                source.unlink()
+            else:  # frames that are not in the segment are kept for a manual repair
+                source.rename(target.with_name(DAMAGED_PREFIX + target.name))
+        sync_directory(source.parent)
+        for gap in lost:
+            events.archive_damaged(partition=segment.partition, file=segment.path, missing=gap.end - gap.start)
+        with self._counting:
+            self.sealed += 1
+        events.segment_sealed(
+            partition=segment.partition, path=segment.path, lines=segment.lines, octets=segment.bytes_raw
+        )
 
     def _make(
         self,
@@ -346,15 +358,6 @@ class Sealer:
         fresh.replace()
         return packed
 
-    def _report(self, segment: Segment, lost: tuple[Gap, ...]) -> None:
-        for gap in lost:
-            events.archive_damaged(partition=segment.partition, file=segment.path, missing=gap.end - gap.start)
-        with self._counting:
-            self.sealed += 1
-        events.segment_sealed(
-            partition=segment.partition, path=segment.path, lines=segment.lines, octets=segment.bytes_raw
-        )
-
 
 def _numbered(first: str) -> tuple[str, re.Pattern[str]]:
     """The directory of the path with number 0, and the names there that differ in number or codec alone."""
@@ -408,16 +411,6 @@ def _lost(sealing: OpenFile, text: ByteCounter) -> tuple[Gap, ...]:
     if sealing.crc is not None and text.crc != sealing.crc:  # it is unknown which bytes differ
         return (Gap(source="", start=0, end=committed, reason=REASON_CHANGED),)
     return ()
-
-
-def _remove(source: Path, target: Path, *, is_whole: bool) -> None:
-    """Remove the raw bytes; frames that are not in the segment are kept for a manual repair."""
-    with contextlib.suppress(FileNotFoundError):  # another collector was faster
-        if is_whole:
-            source.unlink()
-        else:
-            source.rename(target.with_name(DAMAGED_PREFIX + target.name))
-    sync_directory(source.parent)
 
 
 def _rfc3339(time_ns: int) -> str:

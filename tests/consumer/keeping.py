@@ -139,7 +139,9 @@ def tend(place: Path, *owned: Past, name: str = "here", go_on: Callable[[], bool
     sealer = Sealer(place / "archive", collector=name, codec="zstd")
     dead = more.pop("dead", ())
     settings = {"merge": 1 << 20, "segment": 1 << 27, "keep_days": 0, "keep_bytes": 0, "today": lambda: TODAY} | more
-    day_closer(place / "archive", sealer, **settings).run(owned or (Past(),), go_on, dead)
+    day_closer(place / "archive", sealer, **settings).run(
+        {each.partition: each.is_past for each in owned or (Past(),)}, go_on, dead
+    )
 
 
 def day_closer(

@@ -35,7 +35,7 @@ async def test_blocks_of_two_days_go_to_two_days_and_the_older_is_sealed_and_clo
         harness.send(log, 1000, 2000)
         await becomes(harness.segments)
         await becomes(lambda: worker.is_past(DAY))
-        days(harness).run([worker], lambda: True)  # "past" for the partition, the collector and the calendar
+        days(harness).run({0: worker.is_past}, lambda: True)  # "past" for the partition, the collector and the calendar
         assert not worker.is_past("2026-11-21")
     (segment,) = harness.segments()
     assert segment.path.startswith(f"date={DAY}/")
@@ -48,21 +48,14 @@ async def test_a_day_is_closed_when_every_partition_has_passed_it_and_not_before
     harness.send(log, 0, 1000)
     await harness.drain(Until.SEALED)
 
-    class Other:
-        partition = 0
-        past = False
-
-        def is_past(self, date: str) -> bool:
-            return self.past
-
-    one, other = Other(), Other()
-    one.past = True
-    days(harness).run([one, other], lambda: True)
+    past = [True, False]
+    owned = {0: lambda _: past[0], 1: lambda _: past[1]}
+    days(harness).run(owned, lambda: True)
     assert not list(harness.archive.glob("_manifest/*/*.done"))
-    other.past = True
-    days(harness).run([one, other], lambda: True, everywhere=lambda _: False)
+    past[1] = True
+    days(harness).run(owned, lambda: True, everywhere=lambda _: False)
     assert not list(harness.archive.glob("_manifest/*/*.done"))
-    days(harness).run([one, other], lambda: True)
+    days(harness).run(owned, lambda: True)
     assert [path.name for path in harness.archive.glob("_manifest/*/*.done")] == ["here.done"]
     assert harness.sealer.dates() == []
 
@@ -77,7 +70,7 @@ async def test_segments_of_a_day_are_merged_before_it_is_closed(tmp_path: Path) 
     harness.wall.turn(86400)
     async with harness.running() as worker:
         await becomes(lambda: worker.is_past(DAY))
-        days(harness).run([worker], lambda: True)
+        days(harness).run({0: worker.is_past}, lambda: True)
     (whole,) = standing(harness.segments())
     assert len(whole.replaces) == 4
     assert unpack(harness.archive / whole.path) == LINES[:4000]

@@ -127,7 +127,7 @@ def test_a_codec_that_was_chosen_after_a_kill_is_for_the_next_segment(tmp_path: 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "behind"])
 @pytest.mark.parametrize(
-    ("owner", "name"), [(NewSegmentFile, "publish"), (Sealer, "record"), (Path, "unlink"), (Sealer, "_report")]
+    ("owner", "name"), [(NewSegmentFile, "publish"), (Sealer, "record"), (Path, "unlink"), (events, "segment_sealed")]
 )
 def test_a_collector_that_sleeps_while_another_finishes_changes_nothing(
     owner: object, name: str, after: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damages: list[int]
