@@ -1,7 +1,5 @@
 """What one host may spend in a day: above it the host has the damage, the others have none, and nothing is silent."""
 
-from pathlib import Path
-
 import pytest
 from auditing import Audited
 from collecting import HOST, Log, PartitionHarness
@@ -51,9 +49,7 @@ async def drained(harness: PartitionHarness) -> dict[str, int]:
 # -- dead letters -----------------------------------------------------------------------------------------------------
 
 
-async def test_of_too_many_dead_letters_in_a_day_the_beginnings_are_kept_also_after_a_restart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_of_too_many_dead_letters_in_a_day_the_beginnings_are_kept_also_after_a_restart(tmp_path, monkeypatch):
     monkeypatch.setattr(budgets, "FULL_BYTES", 4500)
     harness = PartitionHarness(tmp_path)
     for _ in range(3):
@@ -71,9 +67,7 @@ async def test_of_too_many_dead_letters_in_a_day_the_beginnings_are_kept_also_af
     assert all(each.headers["Dlq-Reason"] for each in letters)
 
 
-async def test_the_headers_of_a_dead_letter_that_is_cut_are_bounded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_headers_of_a_dead_letter_that_is_cut_are_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(budgets, "FULL_BYTES", 1000)
     harness = PartitionHarness(tmp_path)
     harness.bus.store(f"logs.p0.{HOST}", {"Log-Id": "no id", "X-Flood": "y" * 20_000}, b"x")
@@ -83,9 +77,7 @@ async def test_the_headers_of_a_dead_letter_that_is_cut_are_bounded(
     assert letter.headers["Log-Id"] == "no id"
 
 
-async def test_dead_letters_above_the_number_of_a_day_are_counted_and_the_audit_notes_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_dead_letters_above_the_number_of_a_day_are_counted_and_the_audit_notes_them(tmp_path, monkeypatch):
     monkeypatch.setattr(budgets, "MAX_LETTERS", 3)
     harness, before = Audited(tmp_path), over_budget("dead_letters")
     for _ in range(5):
@@ -108,9 +100,7 @@ async def test_dead_letters_above_the_number_of_a_day_are_counted_and_the_audit_
     assert len(list(harness.dead)) == 5
 
 
-async def test_what_was_dropped_is_remembered_for_a_month_and_other_budgets_for_two_days(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_was_dropped_is_remembered_for_a_month_and_other_budgets_for_two_days(tmp_path, monkeypatch):
     monkeypatch.setattr(budgets, "MAX_LETTERS", 1)
     harness, first = PartitionHarness(tmp_path), "2026-11-20"
     for _ in range(2):
@@ -130,9 +120,7 @@ async def test_what_was_dropped_is_remembered_for_a_month_and_other_budgets_for_
 
 
 @pytest.mark.parametrize("start", [(1 << 44) + 1, 1 << 52, (1 << 53) - 9, (1 << 60), (1 << 63) - 9])
-async def test_a_hole_that_no_file_can_have_is_a_dead_letter_and_the_archive_lacks_nothing(
-    tmp_path: Path, start: int
-) -> None:
+async def test_a_hole_that_no_file_can_have_is_a_dead_letter_and_the_archive_lacks_nothing(tmp_path, start):
     harness = Audited(tmp_path)
     far(harness, 1, start)
     harness.send(log(2), 0, 8)
@@ -142,9 +130,7 @@ async def test_a_hole_that_no_file_can_have_is_a_dead_letter_and_the_archive_lac
     assert harness.audit().code == 0
 
 
-async def test_all_that_a_host_reports_as_lost_in_a_day_is_bounded_also_after_a_restart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_all_that_a_host_reports_as_lost_in_a_day_is_bounded_also_after_a_restart(tmp_path, monkeypatch):
     monkeypatch.setattr(budgets, "MAX_LOST", 100)
     harness, before = PartitionHarness(tmp_path), over_budget("lost_bytes")
     lose(harness, 1, 60)
@@ -163,9 +149,7 @@ async def test_all_that_a_host_reports_as_lost_in_a_day_is_bounded_also_after_a_
     assert over_budget("lost_bytes") - before == 2
 
 
-async def test_the_missing_bytes_of_all_open_holes_of_a_host_are_bounded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_missing_bytes_of_all_open_holes_of_a_host_are_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(budgets, "MAX_LOST", 100)
     harness = PartitionHarness(tmp_path)
     for number in range(1, 5):
@@ -180,8 +164,8 @@ async def test_the_missing_bytes_of_all_open_holes_of_a_host_are_bounded(
 
 
 async def test_blocks_of_more_sources_than_a_host_may_begin_in_a_day_are_dead_letters_and_others_continue(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(budgets, "MAX_NEW_SOURCES", 3)
     harness, before = PartitionHarness(tmp_path), over_budget("sources")
     for number in range(1, 6):
@@ -204,9 +188,7 @@ async def test_blocks_of_more_sources_than_a_host_may_begin_in_a_day_are_dead_le
     assert harness.text(log(4)) == TEXT
 
 
-async def test_lines_of_more_files_than_a_host_may_begin_in_a_day_are_in_its_overflow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_lines_of_more_files_than_a_host_may_begin_in_a_day_are_in_its_overflow(tmp_path, monkeypatch):
     monkeypatch.setattr(budgets, "MAX_NEW_FILES", 3)
     harness = PartitionHarness(tmp_path)
     for number in range(1, 6):
@@ -226,7 +208,7 @@ async def test_lines_of_more_files_than_a_host_may_begin_in_a_day_are_in_its_ove
 # -- text -------------------------------------------------------------------------------------------------------------
 
 
-async def test_text_above_the_budget_of_a_day_is_archived_and_counted_also_after_a_restart(tmp_path: Path) -> None:
+async def test_text_above_the_budget_of_a_day_is_archived_and_counted_also_after_a_restart(tmp_path):
     harness = PartitionHarness(tmp_path, host_text_bytes=3 * len(TEXT))
     before = over_budget("text_bytes")
     for number in range(4):

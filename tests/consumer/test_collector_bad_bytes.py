@@ -1,7 +1,6 @@
 """Bytes that no UTF-8 decoder takes, in places where nats-py expects text: they stop no other lines."""
 
 import socket
-from pathlib import Path
 
 from fleet import Fleet
 from natsd import NatsServer
@@ -18,9 +17,7 @@ def publish_raw(server: NatsServer, *commands: bytes) -> None:
             said += more
 
 
-def test_a_message_whose_subject_is_no_utf8_is_kept_as_a_dead_letter_and_stops_no_other_message(
-    tmp_path: Path, natsd: NatsServer
-) -> None:
+def test_a_message_whose_subject_is_no_utf8_is_kept_as_a_dead_letter_and_stops_no_other_message(tmp_path, natsd):
     with Fleet(tmp_path, natsd.url) as fleet:
         fleet.apply()
         publish_raw(
@@ -36,9 +33,7 @@ def test_a_message_whose_subject_is_no_utf8_is_kept_as_a_dead_letter_and_stops_n
         assert "no UTF-8" in done.stderr
 
 
-def test_an_inline_status_that_is_no_utf8_stops_neither_its_own_line_nor_others(
-    tmp_path: Path, natsd: NatsServer
-) -> None:
+def test_an_inline_status_that_is_no_utf8_stops_neither_its_own_line_nor_others(tmp_path, natsd):
     header = b"NATS/1.0 \xff\xfe\xfd\r\n\r\n"
     payload = b"payload"
     with Fleet(tmp_path, natsd.url) as fleet:

@@ -40,9 +40,7 @@ def plain(server: NatsServer, *messages: tuple[str, bytes], headers: str = "") -
 @pytest.mark.parametrize(
     ("output", "name"), [("logs/{host}-%Y.log", f"logs/{HOST}-20??.log"), ("{host}/{file}", f"{HOST}/messages.log")]
 )
-def test_the_template_of_the_blog_is_written_as_it_describes(
-    output: str, name: str, fleet: Fleet, natsd: NatsServer
-) -> None:
+def test_the_template_of_the_blog_is_written_as_it_describes(output, name, fleet, natsd):
     plain(natsd, *((f"logs.p0.{HOST}", b"line %d" % number) for number in range(100)))
     fleet.must("consume", "--drain", "--output", output)
     fleet.must("consume", "--drain", "--output", output)
@@ -51,7 +49,7 @@ def test_the_template_of_the_blog_is_written_as_it_describes(
     assert lines.read_bytes() == b"".join(b"line %d\n" % number for number in range(100))
 
 
-def test_a_template_that_names_one_file_for_two_partitions_is_refused(natsd: NatsServer, tmp_path: Path) -> None:
+def test_a_template_that_names_one_file_for_two_partitions_is_refused(natsd, tmp_path):
     with Fleet(tmp_path, natsd.url, partitions=2) as fleet:
         fleet.apply()
         refused = fleet.run("consume", "--drain", "--output", "%Y.log")
@@ -61,14 +59,12 @@ def test_a_template_that_names_one_file_for_two_partitions_is_refused(natsd: Nat
         fleet.must("consume", "--drain", "--partitions", "0", "--output", "%Y.log")
 
 
-def test_a_template_that_leads_out_of_the_archive_is_refused(fleet: Fleet) -> None:
+def test_a_template_that_leads_out_of_the_archive_is_refused(fleet):
     for output in ("../{host}.log", "/tmp/{host}.log", "a/../../{host}.log", "{secret}.log"):
         assert fleet.run("consume", "--drain", "--output", output).returncode == 78
 
 
-def test_what_a_hostile_client_can_publish_ends_in_the_archive_or_with_the_dead_letters(
-    fleet: Fleet, natsd: NatsServer, tmp_path: Path
-) -> None:
+def test_what_a_hostile_client_can_publish_ends_in_the_archive_or_with_the_dead_letters(fleet, natsd, tmp_path):
     hosts = ["*", ">", "a%2F..%2Fb", "%" * 90, "x" * 240, "q\\u0000", "'\"#", "UPPER"]
     plain(natsd, *((f"logs.p0.{host}", b"x") for host in hosts))
     for headers in ("Log-Id: 1\r\n", "Nats-Expected-Stream: LOGS_0\r\nLog-Id: 1\r\n", "Log-Id: 1\r\n : v\r\n"):

@@ -68,7 +68,7 @@ appended = st.tuples(
 @pytest.mark.usefixtures("small_pieces")
 @settings(max_examples=150, deadline=None)
 @given(st.lists(appended, min_size=1, max_size=10))
-def test_files_are_the_same_whichever_way_their_bytes_went(appends: list[tuple[str, list[int], bool, bool]]) -> None:
+def test_files_are_the_same_whichever_way_their_bytes_went(appends):
     with TemporaryDirectory() as directory:
         sink, expected = Sink(Path(directory), open_files=1, links=False), {"a": b"", "b": b""}
         files = {name: new(sink, name) for name in expected}
@@ -86,7 +86,7 @@ def test_files_are_the_same_whichever_way_their_bytes_went(appends: list[tuple[s
         sink.close()
 
 
-def test_whole_units_are_not_in_memory_and_the_ends_are(sink: Sink, tmp_path: Path) -> None:
+def test_whole_units_are_not_in_memory_and_the_ends_are(sink, tmp_path):
     file = new(sink, "a")
     sink.append(file, [b"x" * 10], at=0)
     sink.append_direct(file, [TEXT], at=10)
@@ -104,9 +104,7 @@ def _is_memory(path: Path) -> bool:
     return kind.strip() in {"tmpfs", "ramfs"}
 
 
-async def test_while_much_waits_in_the_stream_the_page_cache_is_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_while_much_waits_in_the_stream_the_page_cache_is_used(tmp_path, monkeypatch):
     past: list[int] = []
     append = Sink.append_direct
 
@@ -133,9 +131,7 @@ async def test_while_much_waits_in_the_stream_the_page_cache_is_used(
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_what_a_disk_does_not_take_past_the_page_cache_goes_through_it(
-    sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_disk_does_not_take_past_the_page_cache_goes_through_it(sink, tmp_path, monkeypatch):
     monkeypatch.setattr(direct_writer, "UNIT", 256)  # disks require 512 at least
     file = new(sink, "a")
     sink.append_direct(file, [TEXT[:300]], at=0)
@@ -146,7 +142,7 @@ def test_what_a_disk_does_not_take_past_the_page_cache_goes_through_it(
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_a_file_system_that_reports_only_its_page_cache_is_synced_as_a_whole_once(tmp_path: Path) -> None:
+def test_a_file_system_that_reports_only_its_page_cache_is_synced_as_a_whole_once(tmp_path):
     if subprocess.run(["mount", "-t", "ramfs", "here", tmp_path], capture_output=True, check=False).returncode:
         pytest.skip("nothing may be mounted here")
     try:
@@ -174,9 +170,7 @@ def no_file_longer_than(length: int) -> Iterator[None]:
 
 @pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("most", [50, UNIT + 50, 2 * UNIT, PIECE + UNIT + 50])
-def test_a_disk_that_is_full_in_the_middle_is_reported_and_the_next_try_is_whole(
-    most: int, sink: Sink, tmp_path: Path
-) -> None:
+def test_a_disk_that_is_full_in_the_middle_is_reported_and_the_next_try_is_whole(most, sink, tmp_path):
     file = new(sink, "a")
     sink.append(file, [TEXT[:40]], at=0)
     sink.sync()
@@ -191,7 +185,7 @@ def test_a_disk_that_is_full_in_the_middle_is_reported_and_the_next_try_is_whole
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_a_file_that_is_cut_meanwhile_gets_no_run_of_nuls(sink: Sink, tmp_path: Path) -> None:
+def test_a_file_that_is_cut_meanwhile_gets_no_run_of_nuls(sink, tmp_path):
     file = new(sink, "a")
     sink.append_direct(file, [TEXT[:50_000]], at=0)
     os.truncate(tmp_path / "a", 10)
@@ -241,7 +235,7 @@ def texts(place: Path) -> list[bytes]:
     return [path.read_bytes() for path in sorted((place / "archive").rglob("_open-*"))]
 
 
-def test_a_kill_at_any_step_loses_and_doubles_nothing(lives: Lives, tmp_path: Path) -> None:
+def test_a_kill_at_any_step_loses_and_doubles_nothing(lives, tmp_path):
     places = Places(tmp_path)
     (places.first / "archive").mkdir(parents=True)
     deaths = 0

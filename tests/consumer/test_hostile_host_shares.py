@@ -1,7 +1,5 @@
 """One host that opens holes, files and graves without end takes a bounded share, and hurts its own files only."""
 
-from pathlib import Path
-
 import pytest
 from collecting import HOST, Log, PartitionHarness
 
@@ -18,9 +16,7 @@ def logs(count: int, *, data: bytes = b"one\ntwo\n") -> list[Log]:
     return [Log(data, id=f"{number:016x}", file=f"/var/log/{number}.log") for number in range(count)]
 
 
-async def test_more_holes_than_a_host_may_have_are_dead_letters_until_others_are_filled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_more_holes_than_a_host_may_have_are_dead_letters_until_others_are_filled(tmp_path, monkeypatch):
     monkeypatch.setattr(budgets, "MAX_HOLES", 3)
     harness, holed = PartitionHarness(tmp_path), logs(5)
     harness.bus.acks.hold()
@@ -40,9 +36,7 @@ async def test_more_holes_than_a_host_may_have_are_dead_letters_until_others_are
     assert not any(segment.gaps for segment in harness.segments())
 
 
-async def test_holes_of_one_host_leave_room_for_those_of_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_holes_of_one_host_leave_room_for_those_of_another(tmp_path, monkeypatch):
     monkeypatch.setattr(budgets, "MAX_HOLES", 3)
     harness = PartitionHarness(tmp_path)
     for log in logs(4):
@@ -57,8 +51,8 @@ async def test_holes_of_one_host_leave_room_for_those_of_another(
 
 
 async def test_lines_of_more_files_than_a_host_may_have_open_are_in_its_overflow_once_and_in_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(budgets, "MAX_FILES", 3)
     harness, many = PartitionHarness(tmp_path), logs(6)
     for log in many:
@@ -90,15 +84,12 @@ async def test_lines_of_more_files_than_a_host_may_have_open_are_in_its_overflow
         ("{host}/{file}", ".", "/x"),
     ],
 )
-def test_no_host_can_be_called_so_that_a_template_leads_to_the_collectors_own_files(
-    tmp_path: Path, template: str, host: str, file: str
-) -> None:
+def test_no_host_can_be_called_so_that_a_template_leads_to_the_collectors_own_files(tmp_path, template, host, file):
     with pytest.raises(Poison):
         Layout(tmp_path, template).path(FileKey("2026-11-20", 0, host, file), 0)
 
 
-async def test_a_flood_of_poison_is_buried_to_the_last_and_what_follows_is_archived(tmp_path: Path) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_a_flood_of_poison_is_buried_to_the_last_and_what_follows_is_archived(harness):
     for number in range(1000):
         harness.bus.store(f"logs.p0.{HOST}", {"Log-Id": f"bad {number}"}, b"x")
     harness.send(OTHER, 0, 6)

@@ -3,7 +3,6 @@
 import json
 import socket
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from fleet import Fleet, until
 from hostile import publish
@@ -53,7 +52,7 @@ def spoiled(sound: Mapping[str, object]) -> Iterator[bytes]:
     yield f'{{{body},"x":{"[" * 900}{"]" * 900}}}'.encode()
 
 
-def test_an_entry_of_the_bucket_is_read_or_left_out_and_its_numbers_can_be_counted_with() -> None:
+def test_an_entry_of_the_bucket_is_read_or_left_out_and_its_numbers_can_be_counted_with():
     for value in (*VALUES, *spoiled(MEMBER), *spoiled(CLAIM)):
         member, claim = to_member(value), to_claim(value)
         if member:
@@ -80,7 +79,7 @@ def publish_bare(server: NatsServer, subjects: list[str]) -> None:
             said += more
 
 
-def test_a_server_full_of_hostile_messages_serves_every_other_host(tmp_path: Path, natsd: NatsServer) -> None:
+def test_a_server_full_of_hostile_messages_serves_every_other_host(tmp_path, natsd):
     path = tmp_path / "app.log"
     path.write_bytes(b"before\n")
     with Fleet(tmp_path, natsd.url, partitions=2) as fleet:

@@ -39,7 +39,7 @@ def some_files(places: Places) -> None:
 
 
 @pytest.mark.usefixtures("some_files")
-def test_a_kill_at_any_step_leaves_what_the_next_start_finishes(lives: Lives, places: Places) -> None:
+def test_a_kill_at_any_step_leaves_what_the_next_start_finishes(lives, places):
     expected = places.copy()
     work(expected)
     assert len(lines(expected)) == 2
@@ -56,7 +56,7 @@ def test_a_kill_at_any_step_leaves_what_the_next_start_finishes(lives: Lives, pl
 
 @pytest.mark.usefixtures("some_files")
 @pytest.mark.parametrize("seed", range(6))
-def test_a_kill_in_every_life_leaves_what_the_last_one_finishes(lives: Lives, places: Places, seed: int) -> None:
+def test_a_kill_in_every_life_leaves_what_the_last_one_finishes(lives, places, seed):
     expected = places.copy()
     work(expected)
     place = places.copy()
