@@ -63,7 +63,7 @@ and logging is set up once."""
 
 
 async def run(settings: Settings, until: Until, *, read: Callable[[], Settings]) -> None:
-    """Run a collector until the work is done or a stop is requested; `read` loads the settings again at SIGHUP.
+    """Run a collector until the work is done or a stop is requested. `read` loads the settings again at SIGHUP.
 
     Raises ConfigError, Fatal, Unavailable: with what to do next.
     """
@@ -141,7 +141,7 @@ async def _run_once(plan: Plan[Layout], until: Until, stop: Stop, *, has_worked:
 
 
 def _patience(until: Until, group: SessionGroup | None = None, *, has_worked: bool) -> Patience:
-    """How long to wait for a server; the workers of one collector share `group`.
+    """How long to wait for a server. The workers of one collector share `group`.
 
     A collector that `has_worked` in an earlier run waits without limit.
     """

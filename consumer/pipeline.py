@@ -19,7 +19,7 @@ from consumer.commit.store import PartitionStore
 from consumer.commit.watermark import REASON_EXCLUDED, REASON_FORKED, REASON_REWRITTEN
 from consumer.model import PartitionOptions, SourceKey, Until
 from consumer.partition import dead_letters
-from consumer.partition.maintenance import ControlRequests, Maintenance, RedactedSums, partition_tasks
+from consumer.partition.maintenance import ControlRequests, Maintenance, partition_tasks
 from consumer.partition.missing_ranges import MissingRanges
 from consumer.partition.purge import StreamPurge
 from consumer.partition.receipts import ReceiptSender
@@ -93,7 +93,7 @@ class Worker:
         await self._store.lease.hold()
         self._missing.begin_session()
         await self._store.recover(self._options.partition)
-        await self._maintenance.redacted.forget()
+        await self._store.forget_redacted()
         await self._maintenance.sealing.resume()
         await inbox.begin(await first_to_read(inbox, self._store, self._options.partition))
         await self._maintenance.requests.listen(inbox)
@@ -174,11 +174,11 @@ class Worker:
 
     @property
     def trouble(self) -> str:
-        """Why the worker cannot write at the moment; empty: it can."""
+        """Why the worker cannot write at the moment. Empty means that it can."""
         return self._sessions.trouble
 
     def past(self) -> str:
-        """The newest date for which `is_past` is true; empty: unknown."""
+        """The newest date for which `is_past` is true. Empty means that it is unknown."""
         return self._maintenance.sealing.past()
 
     def is_past(self, date: str) -> bool:
@@ -212,10 +212,9 @@ def make_worker(
     missing, purge = MissingRanges(options, store, stream), StreamPurge(options, store, stream)
     sealing = SealScheduler(options, store, sealer, frames, stream, sessions.stop)
     receipts = ReceiptSender(options, store)
-    redacted = RedactedSums(store)
-    tasks = list(partition_tasks(options, store, missing, sealing, receipts, purge, redacted))
+    tasks = list(partition_tasks(options, store, missing, sealing, receipts, purge))
     requests = ControlRequests(options, receipts, sealing)
-    maintenance = Maintenance(tasks, sealing, receipts, purge.site, requests, stream, redacted)
+    maintenance = Maintenance(tasks, sealing, receipts, purge.site, requests, stream)
     return Worker(options, store, Applier(options, store, frames), missing, maintenance, sessions)
 
 
@@ -233,7 +232,7 @@ class WorkerParts:
     patience: Callable[[], Patience]
 
     def options(self, partition: int, hole_patience: float) -> PartitionOptions:
-        """The options of one partition's worker; `hole_patience` is the maximum of that option, in seconds."""
+        """The options of one partition's worker. `hole_patience` is the maximum of that option, in seconds."""
         chosen = self.settings
         return PartitionOptions(
             partition=partition,
@@ -259,7 +258,7 @@ class WorkerParts:
 def _report(
     batch: Batch, holes_before: Mapping[SourceKey, Hole], *, partition: int, seconds: float, pending: int
 ) -> None:
-    """Report a batch that took `seconds`; `pending` messages follow it in the stream."""
+    """Report a batch that took `seconds`. `pending` messages follow it in the stream."""
     for loss in batch.losses:
         host, file, (start, end) = loss.source.host, batch.sources[loss.source].file, loss.span
         if loss.reason == REASON_REWRITTEN:

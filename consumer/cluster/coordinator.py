@@ -173,7 +173,7 @@ class Collector:
     # -- rounds -------------------------------------------------------------------------------------------------
 
     async def _round(self) -> None:
-        """Renew the held leases first; then read the entries of the others."""
+        """Renew the held leases, then read the entries of the others."""
         await self._owned.renew()
         await self._find_partitions()
         disk = self._disk.read()
@@ -361,7 +361,7 @@ class Collector:
 
 
 def assign(partitions: Iterable[int], members: Collection[Member], holders: Mapping[int, str]) -> dict[int, str]:
-    """The instance that should have each partition; a partition that no member takes is not in the result.
+    """The instance that should have each partition. A partition that no member takes is not in the result.
 
     Members that take the same partitions have numbers of partitions that differ by at most one. The holder of a
     partition keeps it unless the numbers differ by more, so a member that joins or leaves moves only its own share.

@@ -56,7 +56,7 @@ def _continue_other_archive(journal: Journal, before: Claim, partition: int) -> 
 
 
 class OwnedPartition:
-    """A partition whose lease this collector has. Owned by the collector's loop; it ends when `run` returns.
+    """A partition whose lease this collector has. Owned by the collector's loop. It ends when `run` returns.
 
     `before` is the claim that was in the bucket before that of this collector.
     """
@@ -125,7 +125,7 @@ class OwnedPartition:
 
     @property
     def trouble(self) -> str:
-        """Why it cannot write at the moment; empty: it can."""
+        """Why it cannot write at the moment. Empty means that it can."""
         return self._opening_trouble if self.worker is None else self.worker.trouble
 
     def is_past(self, date: str) -> bool:
@@ -135,7 +135,7 @@ class OwnedPartition:
     # -- opening ------------------------------------------------------------------------------------------------
 
     async def _open_when_possible(self, stack: contextlib.ExitStack) -> Worker | None:
-        """The worker; None: a stop was requested while the archive had trouble."""
+        """The worker. None means that a stop was requested while the archive had trouble."""
         footing, place = self._footing, self._parts.place
         while not self.stop.requested:
             self.pulse.turn(rest=AGAIN_SECONDS)
@@ -158,7 +158,7 @@ class OwnedPartition:
         return None
 
     def _open_worker(self, opening: contextlib.ExitStack) -> Worker:
-        """The worker; `opening` closes what this opens. Called in a thread.
+        """The worker. `opening` closes what this opens. Called in a thread.
 
         Raises OSError, sqlite3.Error: the archive has trouble. ConfigError: the journal is locked, or of a newer
         version.
@@ -244,7 +244,7 @@ class OwnedPartitions:
         return len(self._running)
 
     async def claim(self, partition: int) -> OwnedPartition | None:
-        """The partition, if it is free now; nothing is written before `start`.
+        """The partition, if it is free now. Nothing is written before `start`.
 
         Raises SessionLost: the bucket cannot be read. Fatal: the partition's journal is missing here.
         """

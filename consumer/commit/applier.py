@@ -53,7 +53,7 @@ class Applier:
     def begin(
         self, messages: Sequence[Delivery], holes: Mapping[SourceKey, Hole], given_up: Mapping[SourceKey, GivenUp]
     ) -> Batch:
-        """A batch of `messages` of which nothing is staged yet; `holes` are open before it."""
+        """A batch of `messages` of which nothing is staged yet. `holes` are open before it."""
         return Batch(
             position=self._store.journal.position,
             messages=messages,
@@ -79,7 +79,7 @@ class Applier:
         return batch
 
     def _stage_message(self, delivery: Delivery, batch: Batch) -> str:
-        """Stage a block, one plain line, or the marker of a host that moved; the outcome."""
+        """Stage a block, one plain line, or the marker of a host that moved. Returns the outcome."""
         host, headers, at = "", delivery.headers, batch.journal.position
         # of a message without offsets: it is read again for a hole, or in a new history of the stream
         is_applied = delivery.sequence <= at.applied or delivery.time_ns <= at.plain_after_ns
@@ -133,7 +133,7 @@ class Applier:
         return outcome
 
     def _find(self, key: SourceKey, block: Block, batch: Batch) -> ArchivedSource | None:
-        """What the archive has of a source, in any partition; None: nothing.
+        """What the archive has of a source, in any partition. None means that it has nothing.
 
         A block with a handoff contains itself where the former partition ended.
         """
@@ -158,7 +158,7 @@ class Applier:
         file: GrowingFile,
         batch: Batch,
     ) -> None:
-        """Write what the archive lacks of a block; `losses` are before it.
+        """Write what the archive lacks of a block. `losses` are before it.
 
         Raises Poison: the block is damaged. It leaves a gap, so that the next block can follow it.
         """

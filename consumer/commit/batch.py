@@ -181,7 +181,7 @@ class GrowingFile:
         return self.waiting_bytes >= WRITE_BYTES
 
     def grown(self) -> OpenFile:
-        """The file as it is after the batch; call `close` first."""
+        """The file as it is after the batch. Call `close` first."""
         return OpenFile(  # every field: `replace` takes twice as long, and this is done for every file of a batch
             path=self.path,
             key=self.key,
@@ -289,13 +289,13 @@ class Batch(Changes):
         return self.sources.get(key) or self.journal.source(key)
 
     def forks_of(self, key: SourceKey) -> tuple[str, ...]:
-        """The ids of the forks of a source; usually it has none."""
+        """The ids of the forks of a source. Usually it has none."""
         if not (self.journal.forks or self.forks):
             return ()
         return (*self.journal.forks.get(key, ()), *self.forks.get(key, ()))
 
     def version_left(self, host: str) -> int:
-        """The map version by which a host left the partition; 0: it did not."""
+        """The map version by which a host left the partition. 0 means that it did not."""
         return self.left.get(host) or self.journal.left.get(host, 0)
 
     def file(self, delivery: Delivery, host: str, name: str) -> GrowingFile:
@@ -333,7 +333,7 @@ class Batch(Changes):
     def append_block(
         self, file: GrowingFile, delivery: Delivery, block: Block, grown: Grown, rest: Rest, frame: bytes
     ) -> None:
-        """Append `rest`, the new text of a block; `frame` is exactly that text, if it is not empty."""
+        """Append `rest`, the new text of a block. `frame` is exactly that text, if it is not empty."""
         new, key = grown.new, SourceKey(file.key.host, block.source)
         if new.end > new.start:
             self._change(file, delivery)
@@ -410,7 +410,7 @@ class Batch(Changes):
             self._remove_hole(hole)
 
     def leave(self, host: str, version: int) -> None:
-        """Ignore blocks that `host` sends by older maps from here on; its holes stay unfilled in this partition."""
+        """Ignore blocks that `host` sends by older maps from here on. Its holes stay unfilled in this partition."""
         self.left[host] = max(version, self.version_left(host))
         for hole in [hole for source, hole in self.holes.items() if source.host == host]:
             self._remove_hole(hole)

@@ -63,7 +63,7 @@ class DirectWriter:
             self._path = ""
 
     def drop(self, path: str) -> None:
-        """Discard the waiting bytes of `path`; its descriptor is closed."""
+        """Discard the waiting bytes of `path`. Its descriptor is closed."""
         if self._path == path:
             self._path = ""
 

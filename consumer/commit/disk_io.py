@@ -19,7 +19,7 @@ from shipper.durable_files import sync_directory
 
 
 def write_all(descriptor: int, buffers: Sequence[bytes | memoryview], offset: int) -> int:
-    """Write every byte of `buffers` at `offset`; returns the offset after them."""
+    """Write every byte of `buffers` at `offset`. Returns the offset after them."""
     end = offset + sum(map(len, buffers))
     written = os.pwritev(descriptor, buffers, offset)
     if offset + written < end:  # a short write: rare, so a copy is fine
@@ -53,7 +53,7 @@ def start_writing(descriptor: int, offset: int, length: int) -> None:
 
 
 def forget_cached(descriptor: int, length: int) -> None:
-    """Drop the first `length` bytes of a file, which are durable, from the page cache; later writes reuse the pages.
+    """Drop the first `length` bytes of a file, which are durable, from the page cache. Later writes reuse the pages.
 
     Without it a busy collector displaces the cached files of other programs, and new pages are slow: 2 CPU seconds per
     GiB of pages that a hypervisor provides, 0.25 of pages that were just dropped (measured). Dirty pages stay cached.
@@ -102,7 +102,7 @@ class DiskSync:
     def __init__(self, archive: Path) -> None:
         self._archive = archive
         self._file_system: FileSystem | None = None
-        self._is_asked = False
+        self._has_opened = False
         self._each, self._all = EACH_SECONDS, ALL_SECONDS
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="sync")
 
@@ -111,8 +111,8 @@ class DiskSync:
 
         Call it before the first write: errors are reported from then on.
         """
-        if not self._is_asked:
-            self._is_asked = True
+        if not self._has_opened:
+            self._has_opened = True
             with contextlib.suppress(OSError):
                 self._file_system = FileSystem(self._archive)
         return self._file_system is not None

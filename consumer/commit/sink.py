@@ -50,7 +50,7 @@ def most_open(chosen: int) -> int:
 
 
 class Sink:
-    """Files below `archive`. One call at a time, from any thread; raises OSError where the archive fails."""
+    """Files below `archive`. One call at a time, from any thread. Raises OSError where the archive fails."""
 
     def __init__(self, archive: Path, *, open_files: int, links: bool) -> None:
         self.archive = archive
@@ -171,7 +171,7 @@ class Sink:
             os.close(descriptor)
 
     def close_files(self) -> None:
-        """Close every file; bytes that are not synced are ignored."""
+        """Close every file. Bytes that are not synced are ignored."""
         for path in list(self._descriptors):
             self.release(path)
         self._unsynced.clear()

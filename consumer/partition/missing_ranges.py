@@ -25,7 +25,7 @@ class HoleAction(enum.Enum):
     """What to do about a hole now."""
 
     WAIT = "wait"
-    ASK = "ask"
+    REQUEST = "request"
     GIVE_UP = "give up"
 
 
@@ -53,7 +53,7 @@ _ANSWERS = {
 class _HoleState:
     hole: Hole
     since: float
-    asked_at: float = 0.0
+    requested_at: float = 0.0
     answer: Answer | None = None
 
 
@@ -111,28 +111,28 @@ class OpenHoles:
         self._before = {source: watched for source, watched in self._before.items() if watched.hole.sequence > sequence}
 
     def begin_session(self) -> None:
-        """A session begins before the first hole, so it finds each again; each keeps its age."""
-        found = {source: replace(watched, asked_at=0.0, answer=None) for source, watched in self._watched.items()}
+        """A session begins before the first hole, so it finds each again. Each keeps its age."""
+        found = {source: replace(watched, requested_at=0.0, answer=None) for source, watched in self._watched.items()}
         self._before |= found
         self._watched = {}
 
     def next_action(self, hole: Hole, *, at_once: bool) -> HoleAction:
-        """What to do about `hole` now; `at_once`: request without waiting, the stream has nothing more to read."""
+        """What to do about `hole` now. `at_once`: request without waiting, the stream has nothing more to read."""
         watched, now = self._watched[hole.source], self._clock()
         if watched.answer in {Answer.GONE, Answer.EXCLUDED, Answer.ELSEWHERE} or now - watched.since >= self._limit:
             return HoleAction.GIVE_UP
-        waited = now - (watched.asked_at or watched.since)
-        ask_now = at_once and not watched.asked_at
-        return HoleAction.ASK if ask_now or waited >= self._patience else HoleAction.WAIT
+        waited = now - (watched.requested_at or watched.since)
+        is_due = at_once and not watched.requested_at
+        return HoleAction.REQUEST if is_due or waited >= self._patience else HoleAction.WAIT
 
     def answer_of(self, hole: Hole) -> Answer | None:
-        """The producer's reply about a hole; None: it was not requested yet."""
+        """The producer's reply about a hole. None means that it was not requested yet."""
         watched = self._watched.get(hole.source)
         return watched.answer if watched else None
 
     def answered(self, hole: Hole, answer: Answer) -> None:
         """The producer replied `answer` to the request."""
-        self._watched[hole.source] = replace(self._watched[hole.source], asked_at=self._clock(), answer=answer)
+        self._watched[hole.source] = replace(self._watched[hole.source], requested_at=self._clock(), answer=answer)
 
 
 REPLY_SECONDS = 2.0
@@ -202,7 +202,7 @@ class MissingRanges:
 
     async def _fill(self, inbox: Inbox, *, at_once: bool) -> None:
         await self._fill_from_other_partitions()
-        due = self._holes_for(HoleAction.ASK, at_once=at_once)
+        due = self._holes_for(HoleAction.REQUEST, at_once=at_once)
         await asyncio.gather(*(self._request(inbox, hole) for hole in due[:REQUESTS_AT_ONCE]))
         if lasting := self._holes_for(HoleAction.GIVE_UP, at_once=at_once):
             await self._give_up(lasting)

@@ -118,7 +118,7 @@ def joined(
 
 
 def _spans(run: Iterable[Segment]) -> tuple[SourceSpan, ...]:
-    """The spans of all parts in order; one that goes on where the last one of its source ended is one with it."""
+    """The spans of all parts in order. One that goes on where the last one of its source ended is one with it."""
     spans: list[SourceSpan] = []
     last: dict[str, int] = {}
     for span in (span for part in run for span in part.spans):
@@ -132,7 +132,7 @@ def _spans(run: Iterable[Segment]) -> tuple[SourceSpan, ...]:
 
 
 def _gaps(run: Iterable[Segment]) -> tuple[Gap, ...]:
-    """The gaps of all parts; those of no source are places in the text."""
+    """The gaps of all parts. Those of no source are places in the text."""
     gaps: list[Gap] = []
     before = 0
     for part in run:
@@ -166,7 +166,7 @@ class Merger:
         self._shrunk: set[Path] = set()  # directories of removed parts; the removal is not durable yet
 
     def merge(self, date: str, partition: int, listing: Listing, go_on: Callable[[], bool]) -> bool:
-        """Merge a day of a partition; False: a stop was requested before all was done, or a redaction runs.
+        """Merge a day of a partition. False means that a stop was requested before all was done, or a redaction runs.
 
         `go_on` is called before every permanent change. Raises OSError: try again later.
         """
@@ -242,7 +242,7 @@ class Merger:
     def _join(
         self, run: Sequence[Segment], into: Writer | None, indexes: list[FrameIndex | None] | None = None
     ) -> ByteCounter:
-        """The text of all parts; their bytes go `into`. Raises _ApartError: a part is damaged, or cannot follow."""
+        """The text of all parts. Their bytes go `into`. Raises _ApartError: a part is damaged, or cannot follow."""
         whole = ByteCounter()
         for index, part in enumerate(run):
             if whole.ends_open and not continues(run[index - 1], part):
@@ -255,7 +255,7 @@ class Merger:
         return whole
 
     def _damage(self, part: Segment, whole: ByteCounter, into: Writer | None) -> str:
-        """Add the text of `part` to `whole`; returns the difference from its manifest line, or an empty text."""
+        """Add the text of `part` to `whole`. Returns the difference from its manifest line, or an empty text."""
         alone = ByteCounter()
         try:
             with (self._archive / part.path).open("rb") as stream:
@@ -329,7 +329,7 @@ class _FramesOnly:
 
 
 def _index_of(archive: Path, part: Segment) -> FrameIndex | None:
-    """The frames of a part, of its index or as they are found; None: not all of them are known."""
+    """The frames of a part, of its index or as they are found. None means that not all of them are known."""
     if part.codec != "zstd":
         return None
     with contextlib.suppress(*BROKEN, OSError), (archive / part.path).open("rb") as stream:

@@ -66,7 +66,7 @@ class DayCloser:
             events.days_failed(error=str(error))
 
     def _merge(self, date: str, owned: Mapping[int, IsPast], go_on: Callable[[], bool]) -> bool:
-        """Merge what is owned of a day; whether all of it is merged."""
+        """Merge what is owned of a day. Returns whether all of it is merged."""
         listing = Listing(self._archive, date)
 
         def merged(partition: int, is_past: IsPast) -> bool:

@@ -21,7 +21,7 @@ from consumer.model import Changes, Extent, Loss, OpenFile, Position, SourceKey
 from consumer.segments.compaction import Merger
 from consumer.segments.day_close import DayCloser
 from consumer.segments.retention import HOSTS, Retention
-from consumer.segments.sealer import Sealer
+from consumer.segments.sealer import Recorded, Sealer
 from shipper import layout, manifest
 from shipper.compression import Compressor
 from shipper.layout import NANOSECONDS, FileKey
@@ -117,9 +117,7 @@ def seal_all(place: Path, *, codec: str = "zstd") -> None:
                 sealer.take_up(file, journal)
             sealing = file if file.sealing else sealer.begin(file, journal, sink)
             sealer.find(sealing, journal)
-            sealer.finish(
-                sealing, journal.spans(sealing.path), journal.gaps(sealing.path), marks=journal.marks(sealing.path)
-            )
+            sealer.finish(sealing, Recorded.of(journal, sealing.path))
             journal.forget(sealing)
 
 

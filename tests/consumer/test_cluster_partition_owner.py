@@ -188,7 +188,7 @@ async def test_a_day_is_over_when_nothing_can_come_for_it_and_all_of_it_is_seale
         assert len([segment for segment in harness.segments() if segment.path.startswith("date=2026-11-20/")]) == 1
         harness.clock.turn(86400)
         harness.send(log, 3000, 4000)  # after a missing range
-        await becomes(lambda: worker.journal.position.is_behind)
+        await becomes(lambda: worker.journal.position.reads_again)
         assert worker.past() == ""
 
 

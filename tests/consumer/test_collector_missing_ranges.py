@@ -26,11 +26,11 @@ def test_a_hole_is_waited_for_then_requested_several_times_then_given_up():
     holes.update({HOLE.source: HOLE})
     assert holes.next_action(HOLE, at_once=False) is HoleAction.WAIT
     clock.turn(30)
-    assert holes.next_action(HOLE, at_once=False) is HoleAction.ASK
+    assert holes.next_action(HOLE, at_once=False) is HoleAction.REQUEST
     holes.answered(HOLE, Answer.RESENT)
     assert holes.next_action(HOLE, at_once=True) is HoleAction.WAIT
     clock.turn(30)
-    assert holes.next_action(HOLE, at_once=False) is HoleAction.ASK
+    assert holes.next_action(HOLE, at_once=False) is HoleAction.REQUEST
     clock.turn(40)
     assert holes.next_action(HOLE, at_once=False) is HoleAction.GIVE_UP
 
@@ -38,7 +38,7 @@ def test_a_hole_is_waited_for_then_requested_several_times_then_given_up():
 def test_what_the_producer_does_not_have_is_given_up_immediately():
     holes = OpenHoles(patience=30, limit=100, clock=Clock())
     holes.update({HOLE.source: HOLE})
-    assert holes.next_action(HOLE, at_once=True) is HoleAction.ASK
+    assert holes.next_action(HOLE, at_once=True) is HoleAction.REQUEST
     holes.answered(HOLE, Answer.GONE)
     assert holes.next_action(HOLE, at_once=False) is HoleAction.GIVE_UP
 

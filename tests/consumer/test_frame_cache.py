@@ -1,5 +1,6 @@
 """Segments of frames as they came: never other bytes than the open file's, whatever happened on the way."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from consumer.commit.frame_cache import FEW_FRAMES, LEAST_TEXT_BYTES, FrameCache
 from consumer.commit.sink import Sink
 from consumer.model import Until
 from consumer.segments import sealer as seal
-from consumer.segments.sealer import NewSegmentFile
+from consumer.segments.sealer import NewSegmentFile, Recorded
 from shipper.model import Encoding
 
 LINES = b"".join(b"%d a line of a log\n" % number for number in range(500))
@@ -113,7 +114,7 @@ async def test_a_restart_has_no_frames_and_packs_what_the_file_holds(harness, lo
     assert packed == ["zstd"]
 
 
-@pytest.mark.parametrize("step", ["publish", "record", "_remove"])
+@pytest.mark.parametrize("step", ["publish", "record", "unlink"])
 def test_a_kill_while_a_segment_is_made_of_frames_leaves_one_segment(step, tmp_path, monkeypatch):
     opened = write_open(tmp_path, "/var/log/app.log", [LINES])
     journal, sink = Journal(tmp_path / "journal.sqlite"), Sink(tmp_path / "archive", open_files=8, links=True)
@@ -122,12 +123,12 @@ def test_a_kill_while_a_segment_is_made_of_frames_leaves_one_segment(step, tmp_p
     spans = journal.spans(sealing.path)
     halves = LINES[:5000], LINES[5000:]
     frames = Frames(tuple(map(zstandard.ZstdCompressor(level=1).compress, halves)), 500)
-    owner = {"publish": NewSegmentFile, "record": seal.Sealer, "_remove": seal}[step]
-    kill_at(monkeypatch, owner, step, after=step != "_remove")
+    owner = {"publish": NewSegmentFile, "record": seal.Sealer, "unlink": Path}[step]
+    kill_at(monkeypatch, owner, step, after=step != "unlink")
     with pytest.raises(KilledError):
-        sealer.finish(sealing, spans, (), frames)
+        sealer.finish(sealing, Recorded(spans, ()), frames)
     sealer.take_up(sealing, journal)
-    sealer.finish(sealing, spans, ())  # the next life has no frames
+    sealer.finish(sealing, Recorded(spans, ()))  # the next life has no frames
     (segment,) = standing(tmp_path)
     stored = (tmp_path / "archive" / segment.path).read_bytes()
     assert stored == b"".join(frames.frames)

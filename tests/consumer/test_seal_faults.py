@@ -16,7 +16,7 @@ from consumer.archive import segment_io
 from consumer.archive.journal import Journal
 from consumer.commit.sink import Sink
 from consumer.model import OpenFile
-from consumer.segments.sealer import NewSegmentFile, Sealer
+from consumer.segments.sealer import NewSegmentFile, Recorded, Sealer
 from shipper import events
 
 BLOCKS = [b"%d a line of a log\n" % number for number in range(300)]
@@ -41,7 +41,7 @@ def begun(place: Path, *, codec: str = "zstd") -> tuple[Sealer, OpenFile, Callab
     spans, gaps = journal.spans(sealing.path), journal.gaps(sealing.path)
     journal.close()
     sink.close()
-    return sealer, sealing, lambda: sealer.finish(sealing, spans, gaps)
+    return sealer, sealing, lambda: sealer.finish(sealing, Recorded(spans, gaps))
 
 
 def changed(place: Path) -> list[tuple[int, int]]:
@@ -149,7 +149,7 @@ def test_a_collector_that_sleeps_while_another_finishes_changes_nothing(
     monkeypatch.setattr(owner, name, slept)
     sleeper.start()
     assert asleep.wait(20)
-    other.finish(sealing, (), ())
+    other.finish(sealing, Recorded((), ()))
     wake.set()
     sleeper.join()
     finish()
@@ -161,7 +161,7 @@ def test_a_collector_that_sleeps_while_another_finishes_changes_nothing(
 
 def test_a_segment_that_another_collector_lists_is_not_listed_again(tmp_path):
     _, sealing, finish = begun(tmp_path)
-    Sealer(tmp_path / "archive", collector="other", codec="zstd").finish(sealing, (), ())
+    Sealer(tmp_path / "archive", collector="other", codec="zstd").finish(sealing, Recorded((), ()))
     (tmp_path / "archive" / sealing.path).write_bytes(TEXT)  # the sleeper has it open still
     finish()
     assert [line.collector for line in lines(tmp_path)] == ["other"]
