@@ -49,51 +49,47 @@ def place(tmp_path: Path) -> ArchiveLocation:
 # -- the decision -------------------------------------------------------------------------------------------------
 
 
-def test_a_free_lock_on_the_same_kernel_proves_that_the_one_before_is_dead():
-    assert step(sight()) is ClaimAction.CONTINUE
+UNMADE = replace(CLAIM, lock="k/9:9", epoch=3)
+THEIRS = replace(UNMADE, archive="theirs")
+ELSEWHERE = "another kernel/1:2"
+DECISIONS = {
+    "a free lock on the same kernel proves that the one before is dead": [(ClaimAction.CONTINUE, {})],
+    "a live lease is waited for": [(ClaimAction.WAIT, {"locked": False}), (ClaimAction.WAIT, {"lock": ELSEWHERE})],
+    "a paused owner whose lease ran out is fenced in its epoch": [
+        (ClaimAction.BEGIN, {"locked": False, "expired": True})
+    ],
+    "an owner on another machine whose lease ran out may wake up too": [
+        (ClaimAction.BEGIN, {"lock": ELSEWHERE, "expired": True})
+    ],
+    "an owner that returned its partition is followed in its epoch": [
+        (ClaimAction.CONTINUE, {"claim": CLAIM.ended(), "lock": ELSEWHERE})
+    ],
+    # that process would not be fenced: it checks no lease before it writes
+    "a lock that is held without a lease is never gone around": [
+        (ClaimAction.WAIT, {"claim": None, "locked": False, "expired": True}),
+        (ClaimAction.WAIT, {"claim": CLAIM.ended(), "locked": False, "expired": True}),
+        (ClaimAction.WAIT, {"locked": False, "expired": True, "holder": 8}),
+    ],
+    # the collector that claimed it may be paused after its copy; its number has to stay below ours
+    "a new epoch that was claimed and never made is not claimed again": [
+        (ClaimAction.BEGIN, {"claim": UNMADE, "expired": True}),
+        (ClaimAction.BEGIN, {"claim": UNMADE.ended()}),
+    ],
+    "an owner with another archive is followed when it is done or silent": [
+        (ClaimAction.WAIT, {"claim": THEIRS}),
+        (ClaimAction.CONTINUE, {"claim": THEIRS, "expired": True}),
+        (ClaimAction.CONTINUE, {"claim": THEIRS.ended()}),
+    ],
+    "the files of a template have one name, so they need the lock": [
+        (ClaimAction.WAIT, {"locked": False, "expired": True, "has_epochs": False}),
+        (ClaimAction.CONTINUE, {"lock": ELSEWHERE, "expired": True, "has_epochs": False}),
+    ],
+}
 
 
-def test_a_live_lease_is_waited_for():
-    assert step(sight(locked=False)) is ClaimAction.WAIT
-    assert step(sight(lock="another kernel/1:2")) is ClaimAction.WAIT
-
-
-def test_a_paused_owner_whose_lease_ran_out_is_fenced_in_its_epoch():
-    assert step(sight(locked=False, expired=True)) is ClaimAction.BEGIN
-
-
-def test_an_owner_on_another_machine_whose_lease_ran_out_may_wake_up_too():
-    assert step(sight(lock="another kernel/1:2", expired=True)) is ClaimAction.BEGIN
-
-
-def test_an_owner_that_returned_its_partition_is_followed_in_its_epoch():
-    assert step(sight(claim=CLAIM.ended(), lock="another kernel/1:2")) is ClaimAction.CONTINUE
-
-
-def test_a_lock_that_is_held_without_a_lease_is_never_gone_around():
-    """That process would not be fenced: it checks no lease before it writes."""
-    assert step(sight(claim=None, locked=False, expired=True)) is ClaimAction.WAIT
-    assert step(sight(claim=CLAIM.ended(), locked=False, expired=True)) is ClaimAction.WAIT
-    assert step(sight(locked=False, expired=True, holder=8)) is ClaimAction.WAIT
-
-
-def test_a_new_epoch_that_was_claimed_and_never_made_is_not_claimed_again():
-    """The collector that claimed it may be paused after its copy; its number has to stay below ours."""
-    unmade = Claim(owner="c1", instance="i1", host="h", pid=7, archive="mine", lock="k/9:9", epoch=3)
-    assert step(sight(claim=unmade, expired=True)) is ClaimAction.BEGIN
-    assert step(sight(claim=unmade.ended())) is ClaimAction.BEGIN
-
-
-def test_an_owner_with_another_archive_is_followed_when_it_is_done_or_silent():
-    theirs = Claim(owner="c1", instance="i1", host="h", pid=7, archive="theirs", lock="k/9:9", epoch=3)
-    assert step(sight(claim=theirs)) is ClaimAction.WAIT
-    assert step(sight(claim=theirs, expired=True)) is ClaimAction.CONTINUE
-    assert step(sight(claim=theirs.ended())) is ClaimAction.CONTINUE
-
-
-def test_the_files_of_a_template_have_one_name_so_they_need_the_lock():
-    assert step(sight(locked=False, expired=True, has_epochs=False)) is ClaimAction.WAIT
-    assert step(sight(lock="another kernel/1:2", expired=True, has_epochs=False)) is ClaimAction.CONTINUE
+@pytest.mark.parametrize("cases", DECISIONS.values(), ids=DECISIONS)
+def test_how_a_partition_is_begun(cases):
+    assert [step(sight(**fields)) for _, fields in cases] == [action for action, _ in cases]
 
 
 def test_the_number_of_a_new_epoch_is_above_every_claim_and_every_journal(place):

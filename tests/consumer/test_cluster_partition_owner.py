@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from collecting import FILE, HOST, LocalFence, Log, PartitionHarness, cuts, kill_at
+from collecting import FILE, HOST, LocalFence, Log, PartitionHarness, kill_at
 from fleet import unpack
 from waiting import becomes
 
@@ -51,8 +51,7 @@ class UnprovenLease(LocalFence):
 @pytest.mark.parametrize("questions", range(8))
 async def test_a_worker_whose_lease_is_lost_commits_and_acknowledges_nothing_more(tmp_path, questions):
     harness, log = PartitionHarness(tmp_path, batch_bytes=1), Log(LINES)
-    for span in cuts(LINES, 1000):
-        harness.send(log, *span)
+    harness.ship(log, 1000)
     harness.fence = LeaseLostAfter(questions)
     with pytest.raises(Fenced):
         await harness.drain()
@@ -80,8 +79,7 @@ async def test_an_unreadable_lease_is_waited_for_and_nothing_is_written_meanwhil
 async def test_nothing_is_sealed_or_purged_that_the_next_owner_might_not_know_of(tmp_path, monkeypatch):
     monkeypatch.setattr("consumer.partition.purge.PURGE_SECONDS", 0.01)
     harness, log = PartitionHarness(tmp_path, segment_bytes=100, replay_window=0), Log(LINES)
-    for span in cuts(LINES, 1000):
-        harness.send(log, *span)
+    harness.ship(log, 1000)
     harness.stream.max_bytes = harness.stream.stored_bytes  # full: what is archived is in the way
     harness.fence = fence = UnprovenLease()
     async with harness.running():
@@ -215,30 +213,17 @@ async def test_bytes_of_another_archive_are_passed_and_the_rest_of_the_hole_is_s
     assert [(gap.start, gap.end, gap.reason) for gap in segment.gaps] == [(0, 1500, "elsewhere")]
 
 
-async def test_what_is_neither_here_nor_in_another_archive_is_distinguished(tmp_path):
+@pytest.mark.parametrize(
+    ("archived", "gaps"), [(1500, [(0, 1500, "elsewhere"), (1500, 3000, "missing")]), (5000, [(0, 3000, "elsewhere")])]
+)
+async def test_what_is_neither_here_nor_in_another_archive_is_distinguished(tmp_path, archived, gaps):
     harness, log = PartitionHarness(tmp_path, archive="mine"), Log(LINES)
-    harness.producer(
-        HOST,
-        lambda question: (
-            {"v": 1, "answer": "archived", "watermark": 1500} if question["from"] < 1500 else {"v": 1, "answer": "gone"}
-        ),
-    )
+    elsewhere, gone = {"v": 1, "answer": "archived", "watermark": archived}, {"v": 1, "answer": "gone"}
+    harness.producer(HOST, lambda question: elsewhere if question["from"] < archived else gone)
     harness.send(log, 3000, len(LINES))
     await harness.drain(Until.SEALED)
     (segment,) = harness.segments()
-    assert [(gap.start, gap.end, gap.reason) for gap in segment.gaps] == [
-        (0, 1500, "elsewhere"),
-        (1500, 3000, "missing"),
-    ]
-
-
-async def test_all_of_a_hole_may_be_in_another_archive(tmp_path):
-    harness, log = PartitionHarness(tmp_path, archive="mine"), Log(LINES)
-    harness.producer(HOST, lambda _: {"v": 1, "answer": "archived", "watermark": len(LINES)})
-    harness.send(log, 3000, len(LINES))
-    await harness.drain(Until.SEALED)
-    (segment,) = harness.segments()
-    assert [(gap.start, gap.end, gap.reason) for gap in segment.gaps] == [(0, 3000, "elsewhere")]
+    assert [(gap.start, gap.end, gap.reason) for gap in segment.gaps] == gaps
     assert harness.text(log) == LINES[3000:]
 
 

@@ -23,7 +23,6 @@ from producer.model import Piece
 from producer.transform.edits import Edits
 from shipper import codec
 from shipper.compression import Compressor
-from shipper.errors import ConfigError
 from shipper.model import Block, Edited, Encoding, Span
 
 ID = "00000000000000a1"
@@ -327,12 +326,3 @@ async def test_a_kill_while_the_journal_is_migrated_leaves_the_version_before(ha
     monkeypatch.undo()
     await harness.drain(Until.SEALED)
     assert harness.text(log) == b"one\n"
-
-
-def test_a_journal_of_a_later_version_is_left_alone(tmp_path):
-    Journal(tmp_path / "journal.sqlite").close()
-    with sqlite3.connect(tmp_path / "journal.sqlite") as database:
-        database.execute("PRAGMA user_version = 99")
-    database.close()
-    with pytest.raises(ConfigError, match="version 99"):
-        Journal(tmp_path / "journal.sqlite")

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from consumer.archive.journal import Journal
 from consumer.commit.sink import Sink
-from consumer.commit.watermark import BlockOutcome, begin, judge, missing_after, missing_before
+from consumer.commit.watermark import BlockOutcome, judge, missing_after, missing_before
 from consumer.model import ArchivedSource, SourceKey, Until
-from shipper.codec import from_headers
 from shipper.model import Block, Delivery, Encoding, End, Span
 
 SIZE = 60
@@ -149,9 +148,7 @@ async def test_a_source_begins_at_its_origin(tmp_path):
 @pytest.mark.parametrize("encoding", list(Encoding))
 async def test_every_encoding_comes_out_as_it_went_in(tmp_path, encoding):
     harness, log = PartitionHarness(tmp_path), Log(b"one\r\n\ntw\0o\n", encoding=encoding)
-    harness.send(log, 0, 5)
-    harness.send(log, 5, 6)
-    harness.send(log, 6, 11)
+    harness.send(log, 0, 5, 6, 11)
     await harness.drain()
     assert harness.text(log) == log.data
 
@@ -170,8 +167,7 @@ async def test_a_source_that_ended_without_a_newline_is_closed_by_one_before_the
 
 async def test_the_rest_of_a_line_continues_it(tmp_path):
     harness, log = PartitionHarness(tmp_path), Log(b"no newline yet\n")
-    harness.send(log, 0, 10)
-    harness.send(log, 10, 15)
+    harness.send(log, 0, 10, 15)
     await harness.drain()
     assert harness.text(log) == log.data
 
@@ -244,9 +240,3 @@ async def test_a_file_rewritten_in_place_is_written_and_reported(tmp_path, monke
     await harness.drain()
     assert harness.text(log) == b"one\ntwo\n"
     assert told == [4]
-
-
-def test_what_begins_is_at_its_origin():
-    _, headers, _ = Log(b"0123456789\n", origin=4).message(4, 11)
-    found = begin(from_headers(headers), HOST)
-    assert (found.watermark, found.origin, found.key) == (4, 4, SourceKey(HOST, "00000000000000a1"))

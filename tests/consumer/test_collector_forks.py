@@ -26,8 +26,7 @@ def fork_ids(harness: PartitionHarness) -> tuple[str, ...]:
 
 
 async def begun(harness: PartitionHarness) -> None:
-    harness.send(ONE, 0, AT)
-    harness.send(ONE, AT, len(ONE.data))
+    harness.send(ONE, 0, AT, len(ONE.data))
 
 
 @pytest.mark.parametrize("where", ["same batch", "same collector", "next collector", "sealed"])
@@ -118,8 +117,7 @@ async def test_a_stream_that_was_restored_forks_nothing_and_doubles_nothing(harn
     harness.send(OTHER, AT, len(OTHER.data))
     await harness.drain()
     for log in (ONE, OTHER):  # producers send again what a lost server had
-        harness.send(log, 0, AT)
-        harness.send(log, AT, len(log.data))
+        harness.send(log, 0, AT, len(log.data))
     await harness.drain()
     assert harness.text(ONE) == ONE.data + OTHER.data[AT:]
     assert len(fork_ids(harness)) == 1

@@ -10,8 +10,7 @@ LINES = b"one\ntwo\nthree\n"
 
 
 async def test_a_recreated_stream_is_read_from_its_first_message_and_nothing_is_doubled(harness, log):
-    harness.send(log, 0, 4)
-    harness.send(log, 4, 8)
+    harness.send(log, 0, 4, 8)
     harness.say(b"before")
     await harness.drain()
     harness.stream.recreate()

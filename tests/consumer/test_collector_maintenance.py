@@ -125,13 +125,6 @@ async def test_more_sources_than_a_message_holds_are_reported_in_several(tmp_pat
     assert max(len(told["receipts"]) for told in harness.told) < 5
 
 
-async def test_a_drained_collector_sends_receipts_before_it_ends(harness, log):
-    harness.producer(HOST, lambda question: None)
-    harness.send(log, 0, 4)
-    await harness.drain()
-    await becomes(lambda: [each["receipts"][0]["watermark"] for each in harness.told][-1:] == [4])
-
-
 async def test_a_copy_that_differs_from_the_hosts_file_is_never_claimed_to_be_proven(harness):
     """After a gap, or where the file was rewritten, the host's own sum still identifies its file."""
     harness.producer(HOST, lambda question: {"v": 1, "answer": "gone"})
@@ -140,8 +133,7 @@ async def test_a_copy_that_differs_from_the_hosts_file_is_never_claimed_to_be_pr
     harness.send(gap, 8, 14)
     harness.send(rewritten, 0, 4)
     rewritten.data = b"ONE\ntwo\nthree\n"
-    harness.send(rewritten, 4, 8)
-    harness.send(rewritten, 8, 14)
+    harness.send(rewritten, 4, 8, 14)
     await harness.drain()
     with harness.journal() as journal:
         for log in (gap, rewritten):

@@ -104,8 +104,7 @@ async def test_a_running_collector_sends_a_request_after_its_patience(tmp_path):
 async def test_bytes_that_are_gone_leave_a_gap_record_and_the_later_ones_are_written(harness, log):
     harness.producer(HOST, lambda question: {"v": 1, "answer": "gone"})
     harness.send(log, 0, 4)
-    harness.send(log, 8, 14)
-    harness.send(log, 14, 19)
+    harness.send(log, 8, 14, 19)
     harness.say(b"plain")
     await harness.drain(Until.SEALED)
     assert harness.text(log) == b"one\nthree\nfour\n"

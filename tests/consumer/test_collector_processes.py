@@ -6,12 +6,10 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import nats
 import pytest
 from fleet import Fleet, until
-from natsd import NatsServer
 from waiting import slowdown
 
 from shipper.subjects import COLLECTOR
@@ -34,13 +32,6 @@ setattr(place, name, killed)
 from shipper.main import run
 sys.exit(run(["consume", "--drain", "--seal"]))
 """
-
-
-@pytest.fixture
-def fleet(tmp_path: Path, natsd: NatsServer):
-    with Fleet(tmp_path, natsd.url, partitions=1) as fleet:
-        fleet.apply()
-        yield fleet
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from collecting import HOST, KilledError, Log, PartitionHarness, cuts, kill_at
+from collecting import HOST, KilledError, Log, PartitionHarness, kill_at
 from fleet import unpack
 
 from consumer.archive.journal import Journal
@@ -43,8 +43,7 @@ STEPS = [
 @pytest.mark.parametrize("after", [False, True], ids=["before", "behind"])
 @pytest.mark.parametrize(("owner", "name"), STEPS, ids=[name for _, name in STEPS])
 async def test_a_kill_at_any_step_of_sealing_makes_the_same_segment_once(owner, name, after, harness, log, monkeypatch):
-    for span in cuts(LINES, 1000):
-        harness.send(log, *span)
+    harness.ship(log, 1000)
     await harness.drain()
     with monkeypatch.context() as patched:
         kill_at(patched, owner, name, after=after)
@@ -77,8 +76,7 @@ async def test_a_segment_has_the_codec_of_its_name(codec, suffix, tmp_path):
 
 async def test_an_open_file_of_a_segments_size_is_sealed_while_the_work_continues(tmp_path):
     harness, log = PartitionHarness(tmp_path, segment_bytes=2000, batch_bytes=1000), Log(LINES)
-    for span in cuts(LINES, 500):
-        harness.send(log, *span)
+    harness.ship(log, 500)
     await harness.drain(Until.SEALED)
     assert len(harness.segments()) > 3
     assert harness.text(log) == LINES

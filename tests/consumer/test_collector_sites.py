@@ -84,8 +84,7 @@ async def told(harness: PartitionHarness) -> int:
 
 async def test_producers_receive_the_sequences_of_the_site(harness):
     log = Log(LINES)
-    harness.send(log, 0, 4)
-    harness.send(log, 4, 8)
+    harness.send(log, 0, 4, 8)
     async with harness.running() as worker:
         await becomes(lambda: worker.journal.position.applied == 2)
         assert await told(harness) == AHEAD + 2
@@ -101,8 +100,7 @@ async def test_nothing_is_promised_while_it_is_unknown_where_the_last_message_wa
 
 async def test_what_is_archived_leaves_a_site_that_is_nearly_full(harness, site, said):
     log = Log(LINES)
-    harness.send(log, 0, 4)
-    harness.send(log, 4, 8)
+    harness.send(log, 0, 4, 8)
     async with harness.running() as worker:
         await becomes(lambda: 3 in site.below)
         await becomes(lambda: "site_purged" in said)
@@ -131,8 +129,7 @@ async def test_what_follows_a_hole_makes_room_at_a_full_site_when_it_is_surely_s
     async with harness.running() as worker:
         await becomes(lambda: 3 in site.below)
         assert worker.status()["holes"] == 1
-        harness.send(log, 4, 8)
-        harness.send(log, 8, 14)
+        harness.send(log, 4, 8, 14)
         await becomes(lambda: harness.text(log) == LINES)
     assert asked
 

@@ -2,21 +2,12 @@
 
 import json
 import socket
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from fleet import Fleet
 from natsd import NatsServer
 
 HOST = "web1.example.net"
-
-
-@pytest.fixture
-def fleet(tmp_path: Path, natsd: NatsServer) -> Iterator[Fleet]:
-    with Fleet(tmp_path, natsd.url, partitions=1) as fleet:
-        fleet.apply()
-        yield fleet
 
 
 def plain(server: NatsServer, *messages: tuple[str, bytes], headers: str = "") -> None:

@@ -1,22 +1,13 @@
 """CONFORMANCE, central writer (76 to 80), on a real collector and a real server."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from fleet import Fleet, until
 from hostile import publish
 from natsd import NatsServer
 
 HOST = "web1.example.net"
-
-
-@pytest.fixture
-def fleet(tmp_path: Path, natsd: NatsServer) -> Iterator[Fleet]:
-    with Fleet(tmp_path, natsd.url, partitions=1) as fleet:
-        fleet.apply()
-        yield fleet
 
 
 def say(natsd: NatsServer, *lines: bytes, host: str = HOST) -> None:

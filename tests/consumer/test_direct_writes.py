@@ -13,7 +13,6 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from collecting import HOST, Log, PartitionHarness, applier_of
-from dying import Lives, Places
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -201,12 +200,6 @@ LOGS = [Log(TEXT[: 3 * PIECE + odd], id=f"{odd:016x}", file=f"/var/log/{odd}.log
 BLOCK, A_BATCH = 2 * UNIT + 5, 4
 
 
-@pytest.fixture(scope="module")
-def lives() -> Iterator[Lives]:
-    with Lives() as lives:
-        yield lives
-
-
 def deliveries() -> list[Delivery]:
     messages = [
         log.message(at, min(at + BLOCK, len(log.data))) for at in range(0, 3 * PIECE, BLOCK) for log in LOGS
@@ -235,8 +228,7 @@ def texts(place: Path) -> list[bytes]:
     return [path.read_bytes() for path in sorted((place / "archive").rglob("_open-*"))]
 
 
-def test_a_kill_at_any_step_loses_and_doubles_nothing(lives, tmp_path):
-    places = Places(tmp_path)
+def test_a_kill_at_any_step_loses_and_doubles_nothing(lives, places):
     (places.first / "archive").mkdir(parents=True)
     deaths = 0
     for place in lives.every_step(work, places.copy):

@@ -70,13 +70,6 @@ class Disk:
 
 
 @pytest.fixture
-def fleet(tmp_path: Path, natsd: NatsServer) -> Iterator[Fleet]:
-    with Fleet(tmp_path, natsd.url, partitions=1) as fleet:
-        fleet.apply()
-        yield fleet
-
-
-@pytest.fixture
 def disk(fleet: Fleet) -> Iterator[Disk]:
     disk = Disk(fleet.archive)
     yield disk

@@ -50,8 +50,7 @@ async def test_a_file_that_was_removed_from_outside_is_recorded_and_later_bytes_
     async with harness.running() as worker:
         await becomes(lambda: harness.text(log) == b"one\n" and worker.journal.position.applied == 1)
         harm(opened(harness, log))
-        harness.send(log, 4, 8)
-        harness.send(log, 8, 14)
+        harness.send(log, 4, 8, 14)
         await becomes(lambda: worker.journal.position.applied == 3)
     await harness.drain(Until.SEALED)
     assert harness.text(log) == left + (b"\n" if left else b"") + b"two\nthree\n"

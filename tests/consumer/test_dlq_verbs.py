@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 import zlib
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import zstandard
@@ -25,13 +23,6 @@ from shipper.subjects import COLLECTOR
 HOST = "web1.example.net"
 FILE = "/var/log/app.log"
 TEXT = b"one\ntwo\nthree\n"
-
-
-@pytest.fixture
-def fleet(tmp_path: Path, natsd: NatsServer) -> Iterator[Fleet]:
-    assert run(["partition", "apply", "--partitions", "1", "--url", natsd.url]) == 0
-    with Fleet(tmp_path, natsd.url, partitions=1) as fleet:
-        yield fleet
 
 
 @pytest.fixture

@@ -37,8 +37,7 @@ def packed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def test_a_segment_is_made_of_the_blocks_as_they_came(harness, log, packed):
-    for span in cuts(LINES, 1000):
-        harness.send(log, *span)
+    harness.ship(log, 1000)
     await harness.drain(Until.SEALED)
     (segment,) = harness.segments()
     stored = (harness.archive / segment.path).read_bytes()
@@ -86,8 +85,7 @@ async def test_another_source_after_an_unterminated_line_adds_a_newline_that_is_
 @pytest.mark.parametrize(("owner", "name"), [(Sink, "append"), (Sink, "sync"), (Journal, "commit")])
 async def test_a_batch_that_failed_and_came_again_is_in_the_segment_once(tmp_path, owner, name, monkeypatch, packed):
     harness, log = PartitionHarness(tmp_path, batch_bytes=1), Log(LINES)
-    for span in cuts(LINES, 1000):
-        harness.send(log, *span)
+    harness.ship(log, 1000)
     original, calls = getattr(owner, name), []
 
     def fails_once(*arguments: Any, **named: Any) -> Any:

@@ -29,8 +29,7 @@ async def test_more_holes_than_a_host_may_have_are_dead_letters_until_others_are
     assert [dead.headers["Log-File"] for dead in harness.dead] == ["/var/log/3.log", "/var/log/4.log"]
     assert all("as in 3 other files of its host" in dead.headers["Dlq-Reason"] for dead in harness.dead)
     for log in holed:  # go-back-N: what is missing and what came after it
-        harness.send(log, 0, 4)
-        harness.send(log, 4, 8)
+        harness.send(log, 0, 4, 8)
     await harness.drain(Until.SEALED)
     assert [harness.text(log) for log in holed] == [log.data for log in holed]
     assert not any(segment.gaps for segment in harness.segments())

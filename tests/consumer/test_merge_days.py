@@ -1,12 +1,10 @@
 """A day that is over: small segments of a log file become one, with the same bytes, and every reader counts once."""
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from dying import Lives, Places
 from fleet import Fleet, unpack
 from keeping import DAY, HOST, Past, lines, seal_all, standing, state, tend, write_open, write_segments
 
@@ -17,17 +15,6 @@ from shipper import manifest
 PARTS = [b"%d a line of a log\n" % number * (number + 1) for number in range(5)]
 TEXT = b"".join(PARTS)
 FILE = "/var/log/app.log"
-
-
-@pytest.fixture(scope="module")
-def lives() -> Iterator[Lives]:
-    with Lives() as lives:
-        yield lives
-
-
-@pytest.fixture
-def places(tmp_path: Path) -> Places:
-    return Places(tmp_path)
 
 
 def text(place: Path, file: str = FILE) -> bytes:

@@ -3,12 +3,11 @@
 import datetime as dt
 import shutil
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from dying import Lives, Places
+from dying import Places
 from keeping import TODAY, Past, state, tend, write_open, write_segments
 
 from consumer.archive import manifests
@@ -146,18 +145,11 @@ def test_an_error_is_reported_and_the_next_call_continues(tmp_path, monkeypatch)
     assert kept(tmp_path) == DAYS[-2:]
 
 
-@pytest.fixture(scope="module")
-def lives() -> Iterator[Lives]:
-    with Lives() as lives:
-        yield lives
-
-
 def work(place: Path) -> None:
     tend(place, keep_days=4)
 
 
-def test_kills_at_every_step_leave_what_the_next_start_finishes(lives, tmp_path):
-    places = Places(tmp_path)
+def test_kills_at_every_step_leave_what_the_next_start_finishes(lives, places):
     fill(places.first, DAYS[:2])
     expected = places.copy()
     work(expected)

@@ -3,12 +3,9 @@
 import datetime as dt
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from auditing import audit
-from dying import Lives, Places
 from keeping import TODAY, tend, write_open, write_segments
 
 from consumer.archive import manifests
@@ -148,18 +145,11 @@ def test_the_report_of_the_day_knows_whose_lines_were_removed(tmp_path):
     assert account([], found[0], 0).removed_hosts == (FLOOD,)
 
 
-@pytest.fixture(scope="module")
-def lives() -> Iterator[Lives]:
-    with Lives() as lives:
-        yield lives
-
-
 def work(place: Path) -> None:
     tend(place, keep_bytes=15 * 700)
 
 
-def test_kills_at_every_step_leave_what_the_next_start_finishes(lives, tmp_path):
-    places = Places(tmp_path)
+def test_kills_at_every_step_leave_what_the_next_start_finishes(lives, places):
     for day in DAYS[:2]:
         for host, count in ((SMALL, 1), (FLOOD, 9)):
             write_segments(places.first, "/var/log/app.log", [LINES * count], date=day, host=host, codec="none")

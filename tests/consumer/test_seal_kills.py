@@ -2,28 +2,16 @@
 
 import contextlib
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dying import Lives, Places
+from dying import Places
 from keeping import DAY, HOST, lines, seal_all, state, write_open
 
 from consumer.archive.journal import Journal
 from consumer.segments.sealer import Sealer
 
 LINES = [b"%d a line of a log\n" % number * 3 for number in range(40)]
-
-
-@pytest.fixture(scope="module")
-def lives() -> Iterator[Lives]:
-    with Lives() as lives:
-        yield lives
-
-
-@pytest.fixture
-def places(tmp_path: Path) -> Places:
-    return Places(tmp_path)
 
 
 def work(place: Path) -> None:
