@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from consumer.archive.directory import IDENTITY, changed
+from consumer.archive.directory import changed
 from shipper.durable_files import sync_directory
 
 
@@ -159,19 +159,6 @@ def _reports(directory: Path) -> bool:
 # An open file may be deleted, renamed, replaced or truncated. Bytes that are written to a deleted file are lost, and a
 # truncated file would get a run of NULs. Therefore a change ends the session. The next session recovers as at a start:
 # it records the missing bytes and creates a new file.
-
-
-class ArchiveDirectory:
-    """The archive directory at the start of a collector. An empty mount point in its place is another directory."""
-
-    def __init__(self, archive: Path) -> None:
-        self._identity = archive / IDENTITY
-        self._content = self._identity.read_bytes() if self._identity.exists() else b""
-
-    def check(self) -> None:
-        """Raises OSError: another archive is there, or none."""
-        if self._content and self._identity.read_bytes() != self._content:
-            raise changed(str(self._identity))
 
 
 def check_length(descriptor: int, path: str, committed: int) -> None:

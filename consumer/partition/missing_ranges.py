@@ -49,7 +49,7 @@ _ANSWERS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class _HoleState:
     hole: Hole
     since: float
@@ -92,19 +92,16 @@ class OpenHoles:
 
     def update(self, holes: Mapping[SourceKey, Hole]) -> None:
         """`holes` are the ones that are open after the last batch."""
-        now = self._clock()
-        known = {source: self._watched.get(source) or self._before.pop(source, None) for source in holes}
-        self._watched = {
-            source: replace(known[source] or _HoleState(hole=hole, since=now), hole=hole)
-            for source, hole in holes.items()
-        }
+        before, self._watched = self._watched, {}
+        for source, hole in holes.items():
+            known = before.get(source) or self._before.pop(source, None)
+            self._watched[source] = watched = known or _HoleState(hole, since=self._clock())
+            watched.hole = hole
 
     def skip(self, sequence: int) -> None:
         """Do not read again what follows them below `sequence`: their producers send it again."""
-        self._watched = {
-            source: replace(watched, hole=replace(watched.hole, sequence=sequence))
-            for source, watched in self._watched.items()
-        }
+        for watched in self._watched.values():
+            watched.hole = replace(watched.hole, sequence=sequence)
 
     def read_to(self, sequence: int) -> None:
         """The session has read up to `sequence`: holes before it that it did not find again are filled."""
@@ -112,8 +109,9 @@ class OpenHoles:
 
     def begin_session(self) -> None:
         """A session begins before the first hole, so it finds each again. Each keeps its age."""
-        found = {source: replace(watched, requested_at=0.0, answer=None) for source, watched in self._watched.items()}
-        self._before |= found
+        for watched in self._watched.values():
+            watched.requested_at, watched.answer = 0.0, None
+        self._before |= self._watched
         self._watched = {}
 
     def next_action(self, hole: Hole, *, at_once: bool) -> HoleAction:
@@ -132,7 +130,8 @@ class OpenHoles:
 
     def answered(self, hole: Hole, answer: Answer) -> None:
         """The producer replied `answer` to the request."""
-        self._watched[hole.source] = replace(self._watched[hole.source], requested_at=self._clock(), answer=answer)
+        watched = self._watched[hole.source]
+        watched.requested_at, watched.answer = self._clock(), answer
 
 
 REPLY_SECONDS = 2.0
