@@ -73,7 +73,6 @@ class Collector:
         self._others: list[Member] = []
         self.trouble = "the other collectors are not known yet"
         self._pulse = Pulse("the share of the partitions")
-        self._keeping = Periodic("renew the leases", self._renew, lambda: membership.every)
 
     async def serve(self) -> None:
         """Write a share of the partitions until a stop is requested.
@@ -105,7 +104,7 @@ class Collector:
         for owner in await self._claim_all():
             self._owned.start(owner, hold_until=self._may_end.wait)
         self._known, self._has_shared = self.partitions, True
-        keeping = asyncio.create_task(self._keeping.repeat())
+        keeping = self._keep()
         await self._owned.idle()
         if self._owned.failure is None and not self._stop.requested:
             await before_the_end()
@@ -336,17 +335,22 @@ class Collector:
                 hint=NOTHING_TO_DRAIN,
             )
 
-    async def _renew(self) -> None:
-        try:
-            await self._owned.renew()
-        except ShipperError as error:
-            self.trouble = str(error)  # the workers wait for their leases, with their own time limit
+    def _keep(self) -> asyncio.Task[None]:
+        """Renew the leases until the task is cancelled."""
+
+        async def renew() -> None:
+            try:
+                await self._owned.renew()
+            except ShipperError as error:
+                self.trouble = str(error)  # the workers wait for their leases, with their own time limit
+
+        return asyncio.create_task(Periodic("renew the leases", renew, lambda: self._membership.every).repeat())
 
     async def _end(self) -> None:
         """Release every partition, and remove the entry of this member."""
         self._may_end.set()
         self._owned.stop()
-        keeping = asyncio.create_task(self._keeping.repeat())
+        keeping = self._keep()
         await self._owned.ended()
         keeping.cancel()
         with contextlib.suppress(ShipperError):  # a collector that does not receive it waits until the lease expires
