@@ -305,13 +305,14 @@ class Batch(Changes):
             return file
         key = FileKey(day_of(delivery.time_ns), self.partition, host, name)
         path = self.layout.path(key, delivery.time_ns)
-        is_own = path in self.growing or path in self.journal.files or self._admit_file(key)
+        file, committed = self.growing.get(path), self.journal.files.get(path)
+        is_own = file is not None or committed is not None or self._admit_file(key)
         if not is_own:
             self.overflowed[host] += 1
             key = key._replace(file=OVERFLOW)
             path = self.layout.path(key, delivery.time_ns)
-        if (file := self.growing.get(path)) is None:
-            committed = self.journal.files.get(path)
+            file, committed = self.growing.get(path), self.journal.files.get(path)
+        if file is None:
             is_new = committed is None
             if committed is None:
                 length = self.layout.length_before(path)
