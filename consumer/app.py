@@ -1,13 +1,20 @@
 """`fshipper consume` as a process: its runs, from one SIGHUP to the next, and the parts that each run is made of.
 
+From the command to a batch:
+
+run             a run, and the next one after SIGHUP
+_run_once       the list of what a run is made of: archive, membership, `OwnedPartitions`, `Collector`, background
+Collector       takes and releases partitions (`consumer/cluster`)
+OwnedPartition  has one of them: its lease, journal and files, and the worker that it opens
+Worker          reads a batch, writes it, syncs, commits the journal, acknowledges (`consumer/pipeline.py`)
+
 `check` is what `fshipper validate --role collector` calls.
 """
 
 import contextlib
 import socket
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 from math import inf
 
@@ -56,7 +63,7 @@ and logging is set up once."""
 
 
 async def run(settings: Settings, until: Until, *, read: Callable[[], Settings]) -> None:
-    """Run a collector until the work is done or a stop is requested; `read` loads the settings again at SIGHUP.
+    """Run a collector until the work is done or a stop is requested. `read` loads the settings again at SIGHUP.
 
     Raises ConfigError, Fatal, Unavailable: with what to do next.
     """
@@ -82,136 +89,132 @@ def _plan(settings: Settings) -> Plan[Layout]:
     return Plan(settings, layout_of(settings.collector))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _CollectorRun:
-    """One run of the collector: SIGHUP ends it, and begins the next with other settings."""
-
-    settings: Settings
-    until: Until
-    place: ArchiveLocation
-    name: str
-    stop: Stop
-    has_worked: bool  #: in an earlier run, so that it waits for a server without limit
-
-    def patience(self, group: SessionGroup | None = None) -> Patience:
-        """How long to wait for a server; the workers of one collector share `group`."""
-        if self.until is Until.STOPPED:
-            return Patience(at_start=inf if self.has_worked else 10.0, later=inf, group=group)
-        return Patience(at_start=5.0, later=60.0)
-
-
 async def _run_once(plan: Plan[Layout], until: Until, stop: Stop, *, has_worked: bool) -> None:
     """One run, from the name of the collector to the last partition that is given back."""
     settings, where = plan
-    chosen, archive_path = settings.collector, settings.collector.directory
-    archive = open_archive(archive_path)
-    journals = journal_directory(archive_path, archive, chosen.state)
+    chosen, directory = settings.collector, settings.collector.directory
+    archive = open_archive(directory)
+    journals = journal_directory(directory, archive, chosen.state)
     check_subject(journals, settings.logs.subject)
     place = ArchiveLocation(where, archive, journals, settings.logs.subject)
-    which = "-".join(map(str, chosen.read_partitions))
-    wanted = chosen.name or (f"{socket.gethostname()}-p{which}" if which else socket.gethostname())
-    name, lock, held = take_name(archive_path, wanted)
+    numbers = "-".join(map(str, chosen.read_partitions))
+    wanted = chosen.name or (f"{socket.gethostname()}-p{numbers}" if numbers else socket.gethostname())
+    name, lock, held = take_name(directory, wanted)
     with held:
-        run = _CollectorRun(settings=settings, until=until, place=place, name=name, stop=stop, has_worked=has_worked)
-        sealer, duplicates = Sealer(archive_path, collector=name, codec=chosen.codec), DuplicateCount(archive_path)
-        merger = Merger(archive_path, sealer, below=chosen.merge, most=chosen.segment)
+        sealer, duplicates = Sealer(directory, collector=name, codec=chosen.codec), DuplicateCount(directory)
+        merger = Merger(directory, sealer, below=chosen.merge, most=chosen.segment)
         retention = Retention(
-            archive_path, keep_days=chosen.keep_days, keep_bytes=chosen.keep_bytes, keep_by=chosen.keep_by
+            directory, keep_days=chosen.keep_days, keep_bytes=chosen.keep_bytes, keep_by=chosen.keep_by
         )
-        collector = _collector(
-            run, await _membership(run), lock, sealer, lambda: ArchiveUsage(duplicates.bytes, retention.over_share)
-        )
-        days = DayCloser(archive_path, sealer, merger, retention)
-        background = BackgroundTasks(settings, place, name, days, duplicates, stop)
-        listen = chosen.listen if until is Until.STOPPED else ""
-        page = status_page(settings, listen, name=name, archive=archive_path, status=collector.status)
-        with (
-            page as pages,
-            serving(
-                listen,
-                ready=lambda: _trouble(collector),
-                status=collector.status,
-                pages=pages,
-                allowed_hosts=chosen.allowed_hosts,
-                hidden_metrics=events.PRODUCER_METRICS | events.BROWSE_METRICS,
+        patience = partial(_patience, until, has_worked=has_worked)
+        membership = await _membership(settings, name, stop, patience())
+        discovery = PartitionDiscovery(settings, where, membership.is_unused)
+        parts = WorkerParts(
+            place=place,
+            settings=chosen,
+            until=until,
+            sealer=sealer,
+            sources=ArchiveSources(place.newest_journals),
+            open_files=lambda: max(8, most_open(chosen.open_files) // discovery.count),
+            open_inbox=partial(
+                JetStreamInbox.open,
+                settings.nats,
+                consumer=COLLECTOR,
+                name=name,
+                batch_bytes=chosen.batch,
+                lost=ConsumerRecovery(),
             ),
-        ):
-            async with supervised(collector.pulses, lambda: _sentence(collector)):
-                if until is Until.STOPPED:
-                    async with background.running(collector):
-                        await collector.serve()
-                else:
-                    began = time.monotonic()
-                    await collector.drain(lambda: background.close_days(collector))
-                    if not stop.requested:
-                        done, seconds = collector.archived, time.monotonic() - began
-                        hosts = len({host for host, _ in done.files})
-                        counts = {"host": hosts, "file": len(done.files), "line": done.lines, "byte": done.bytes}
-                        if until is Until.SEALED:
-                            counts["segment"] = sealer.sealed
-                        print_summary("archived", counts, seconds, style=settings.log.format)
+            patience=partial(patience, SessionGroup()),
+        )
+        me = this_process(name=name, lock=lock, archive=archive, partitions=tuple(sorted(chosen.read_partitions)))
+        owned = OwnedPartitions(parts, membership, me)
+        usage = partial(_usage, duplicates, retention)
+        collector = Collector(membership, owned, discovery.find, stop, patience(), usage)
+        days = DayCloser(directory, sealer, merger, retention)
+        background = BackgroundTasks(settings, place, name, days, duplicates, stop)
+        async with _watched(collector, settings, name, chosen.listen if until is Until.STOPPED else ""):
+            if until is Until.STOPPED:
+                async with background.running(collector):
+                    await collector.serve()
+            else:
+                await _drain(collector, background, sealer, style=settings.log.format, stop=stop, until=until)
 
 
-async def _membership(run: _CollectorRun) -> Membership:
+def _patience(until: Until, group: SessionGroup | None = None, *, has_worked: bool) -> Patience:
+    """How long to wait for a server. The workers of one collector share `group`.
+
+    A collector that `has_worked` in an earlier run waits without limit.
+    """
+    if until is Until.STOPPED:
+        return Patience(at_start=inf if has_worked else 10.0, later=inf, group=group)
+    return Patience(at_start=5.0, later=60.0)
+
+
+def _usage(duplicates: DuplicateCount, retention: Retention) -> ArchiveUsage:
+    return ArchiveUsage(duplicates.bytes, retention.over_share)
+
+
+@contextlib.asynccontextmanager
+async def _watched(collector: Collector, settings: Settings, name: str, listen: str) -> AsyncIterator[None]:
+    """Serve the metrics and pages of a collector, and report its progress to systemd, until the block ends."""
+    directory, hidden = settings.collector.directory, events.PRODUCER_METRICS | events.BROWSE_METRICS
+    with (
+        status_page(settings, listen, name=name, archive=directory, status=collector.status) as pages,
+        serving(
+            listen,
+            ready=lambda: _trouble(collector),
+            status=collector.status,
+            pages=pages,
+            allowed_hosts=settings.collector.allowed_hosts,
+            hidden_metrics=hidden,
+        ),
+    ):
+        async with supervised(collector.pulses, lambda: _sentence(collector)):
+            yield
+
+
+async def _drain(
+    collector: Collector, background: BackgroundTasks, sealer: Sealer, *, style: str, stop: Stop, until: Until
+) -> None:
+    """Write everything that is in the streams, and print what that was."""
+    began = time.monotonic()
+    await collector.drain(lambda: background.close_days(collector))
+    if not stop.requested:
+        done, seconds = collector.archived, time.monotonic() - began
+        hosts = len({host for host, _ in done.files})
+        counts = {"host": hosts, "file": len(done.files), "line": done.lines, "byte": done.bytes}
+        if until is Until.SEALED:
+            counts["segment"] = sealer.sealed
+        print_summary("archived", counts, seconds, style=style)
+
+
+async def _membership(settings: Settings, name: str, stop: Stop, patience: Patience) -> Membership:
     """What the collectors publish about themselves. Without permission for the bucket, only local locks are used.
 
     Raises Unavailable: no server answers.
     """
-    open_bucket: Callable[[], Awaitable[Bucket]] = partial(JetStreamBucket.open, run.settings.nats, name=run.name)
-    retry = SessionRetry("collector", run.patience(), nap=run.stop.nap)
-    while not run.stop.requested:
+    open_bucket: Callable[[], Awaitable[Bucket]] = partial(JetStreamBucket.open, settings.nats, name=name)
+    retry = SessionRetry("collector", patience, nap=stop.nap)
+    while not stop.requested:
         async with retry.attempt():
             try:
                 bucket = await open_bucket()
-                await _compare_with_map(bucket, run)
+                await _compare_with_map(bucket, settings)
                 await bucket.close()
             except BucketRefused as error:
                 events.leases_refused(error=str(error))
-                open_bucket = _open_local
+                open_bucket = LocalBucket.open
             break
-    return Membership(open_bucket, prefix=run.place.prefix, lease=run.settings.collector.lease)
+    return Membership(open_bucket, prefix=settings.logs.subject, lease=settings.collector.lease)
 
 
-async def _compare_with_map(bucket: Bucket, run: _CollectorRun) -> None:
+async def _compare_with_map(bucket: Bucket, settings: Settings) -> None:
     """Report once, at the start, that SHIPPER_PARTITIONS and the partition map differ."""
-    configured, key = run.settings.logs.partitions, map_key(run.place.prefix)
+    configured, key = settings.logs.partitions, map_key(settings.logs.subject)
     entry = (await bucket.entries([key])).get(key) if configured else None
     known = decode(entry.value) if entry else None
     if known is not None and known.partitions != configured:
         events.collector_follows_map(version=known.version, partitions=known.partitions, configured=configured)
-
-
-def _collector(
-    run: _CollectorRun, membership: Membership, lock: str, sealer: Sealer, usage: Callable[[], ArchiveUsage]
-) -> Collector:
-    """The collector, which has no partition yet."""
-    chosen = run.settings.collector
-    discovery = PartitionDiscovery(run.settings, run.place.layout, membership.is_unused)
-    parts = WorkerParts(
-        place=run.place,
-        settings=chosen,
-        until=run.until,
-        sealer=sealer,
-        sources=ArchiveSources(run.place.newest_journals),
-        open_files=lambda: max(8, most_open(chosen.open_files) // discovery.count),
-        open_inbox=partial(
-            JetStreamInbox.open,
-            run.settings.nats,
-            consumer=COLLECTOR,
-            name=run.name,
-            batch_bytes=chosen.batch,
-            lost=ConsumerRecovery(),
-        ),
-        patience=partial(run.patience, SessionGroup()),
-    )
-    partitions = tuple(sorted(chosen.read_partitions))
-    me = this_process(name=run.name, lock=lock, archive=run.place.archive, partitions=partitions)
-    owned = OwnedPartitions(parts, membership, me)
-    return Collector(membership, owned, discovery.find, run.stop, run.patience(), usage)
-
-
-async def _open_local() -> Bucket:
-    return LocalBucket()
 
 
 def layout_of(chosen: CollectorSettings) -> Layout:

@@ -62,7 +62,8 @@ class BackgroundTasks:
 
         def close() -> None:
             with dead_names(self.place.directory, self.name) as dead:
-                self.days.run(collector.held, lambda: collector.is_sure, dead, everywhere=collector.others_past)
+                owned = {each.partition: each.is_past for each in collector.held}
+                self.days.run(owned, lambda: collector.is_sure, dead, everywhere=collector.others_past)
 
         if self.place.layout.seals:
             await asyncio.to_thread(close)

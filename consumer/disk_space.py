@@ -25,7 +25,7 @@ LEAST_FREE = 0.05
 
 
 def disk_of(archive: Path) -> Disk | None:
-    """The disk of an archive now; None: it cannot be measured."""
+    """The disk of an archive now. None means that it cannot be measured."""
     try:
         found = shutil.disk_usage(archive)
     except OSError:
@@ -42,7 +42,7 @@ class DiskGauge:
         self._last: Disk | None = None
 
     def read(self) -> Disk | None:
-        """The last measurement; the next one begins in a thread, unless one is pending."""
+        """The last measurement. The next one begins in a thread, unless one is pending."""
         if self._measuring is None or self._measuring.done():
             if self._measuring is not None:
                 with contextlib.suppress(asyncio.CancelledError):

@@ -19,7 +19,7 @@ GARBAGE_THRESHOLD = 50_000
 
 
 def consume(options: ConsumeOptions) -> None:
-    """Run a collector. Raises UsageError: of the options; as `run`."""
+    """Run a collector. Raises UsageError: the options contradict each other. Raises as `run` does."""
     if options.seal and not options.drain:
         raise UsageError("--seal goes with --drain", hint="a collector that runs on seals by itself")
     layer = layer_of(options)

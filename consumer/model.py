@@ -1,4 +1,4 @@
-"""The content of the journal as values: position in the stream, sources, open files, changes by a batch; options."""
+"""The content of the journal as values: position in the stream, sources, open files, changes by a batch. Options."""
 
 import enum
 from collections.abc import Mapping
@@ -58,7 +58,7 @@ class Position:
     created: str = ""  #: time of creation of the stream; another time means another stream
 
     @property
-    def is_behind(self) -> bool:
+    def reads_again(self) -> bool:
         """Whether some applied messages must be read again, because a hole was open."""
         return self.resume <= self.applied
 

@@ -8,19 +8,18 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from consumer.archive.directory import ArchiveLocation
 from consumer.commit.applier import Applier
-from consumer.commit.batch import Batch, Hole, RunTotals, begin_batch
+from consumer.commit.batch import Batch, Hole, RunTotals
 from consumer.commit.frame_cache import FrameCache
 from consumer.commit.other_partitions import ArchiveSources
 from consumer.commit.store import PartitionStore
 from consumer.commit.watermark import REASON_EXCLUDED, REASON_FORKED, REASON_REWRITTEN
 from consumer.model import PartitionOptions, SourceKey, Until
 from consumer.partition import dead_letters
-from consumer.partition.maintenance import ControlRequests, Maintenance, RedactedSums, partition_tasks
+from consumer.partition.maintenance import ControlRequests, Maintenance, partition_tasks
 from consumer.partition.missing_ranges import MissingRanges
 from consumer.partition.purge import StreamPurge
 from consumer.partition.receipts import ReceiptSender
@@ -30,7 +29,6 @@ from consumer.partition.stream import StreamView, first_to_read
 from consumer.segments.sealer import Sealer
 from shipper import codec, events
 from shipper.errors import Fenced
-from shipper.lifecycle import Pulse, Stop
 from shipper.model import Delivery
 from shipper.ports import Inbox
 from shipper.retry import Patience
@@ -95,7 +93,7 @@ class Worker:
         await self._store.lease.hold()
         self._missing.begin_session()
         await self._store.recover(self._options.partition)
-        await self._maintenance.redacted.forget()
+        await self._store.forget_redacted()
         await self._maintenance.sealing.resume()
         await inbox.begin(await first_to_read(inbox, self._store, self._options.partition))
         await self._maintenance.requests.listen(inbox)
@@ -132,8 +130,7 @@ class Worker:
         began, store, missing = time.monotonic(), self._store, self._missing
         async with store.others.sources.exclusive(store.others.maybe_shared(messages, store.journal.is_cached)):
             await store.lease.hold()
-            text_bytes = self._options.host_text_bytes
-            batch = begin_batch(store.journal, messages, missing.open, missing.given_up, text_bytes=text_bytes)
+            batch = self._applier.begin(messages, missing.open, missing.given_up)
             await store.run(self._applier.stage, batch)
             await dead_letters.keep_all(inbox, batch.dead_letters, stream=self._options.stream)
             await store.lease.hold()
@@ -150,8 +147,8 @@ class Worker:
         self._sessions.archive_works()
         self.pending = last.pending
         _report(batch, self._missing.open, partition=self.partition, seconds=seconds, pending=self.pending)
-        self._cut_letters += batch.budgets.cut.total()
-        for (_, budget), messages in batch.budgets.refused.items():
+        self._cut_letters += batch.cut.total()
+        for (_, budget), messages in batch.refused.items():
             self._over_budget[budget] += messages
         self._missing.committed(batch)
         if self._options.until is not Until.STOPPED:
@@ -177,16 +174,16 @@ class Worker:
 
     @property
     def trouble(self) -> str:
-        """Why the worker cannot write at the moment; empty: it can."""
+        """Why the worker cannot write at the moment. Empty means that it can."""
         return self._sessions.trouble
 
     def past(self) -> str:
-        """The newest date for which `is_past` is true; empty: unknown."""
+        """The newest date for which `is_past` is true. Empty means that it is unknown."""
         return self._maintenance.sealing.past()
 
     def is_past(self, date: str) -> bool:
         """Whether the stream can deliver nothing more for `date`, and all of it is sealed."""
-        return self._maintenance.sealing.is_past(date)
+        return date <= self.past()
 
 
 def _parts(batch: list[Delivery], at_most_bytes: int) -> Iterator[list[Delivery]]:
@@ -215,16 +212,15 @@ def make_worker(
     missing, purge = MissingRanges(options, store, stream), StreamPurge(options, store, stream)
     sealing = SealScheduler(options, store, sealer, frames, stream, sessions.stop)
     receipts = ReceiptSender(options, store)
-    redacted = RedactedSums(store)
-    tasks = list(partition_tasks(options, store, missing, sealing, receipts, purge, redacted))
+    tasks = list(partition_tasks(options, store, missing, sealing, receipts, purge))
     requests = ControlRequests(options, receipts, sealing)
-    maintenance = Maintenance(tasks, sealing, receipts, purge.site, requests, stream, redacted)
+    maintenance = Maintenance(tasks, sealing, receipts, purge.site, requests, stream)
     return Worker(options, store, Applier(options, store, frames), missing, maintenance, sessions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerParts:
-    """What the workers of a collector share."""
+    """What the workers of a collector share, as `make_worker` needs it."""
 
     place: ArchiveLocation
     settings: CollectorSettings
@@ -235,14 +231,8 @@ class WorkerParts:
     open_inbox: Callable[..., Awaitable[Inbox]]  #: of a `stream`
     patience: Callable[[], Patience]
 
-    def worker(self, store: PartitionStore, partition: int, hole_patience: float, stop: Stop, pulse: Pulse) -> Worker:
-        """The worker of a partition; `hole_patience` is the maximum of that option, in seconds."""
-        options = self.options(partition, hole_patience)
-        open_inbox = partial(self.open_inbox, stream=options.stream)
-        return make_worker(options, store, self.sealer, SessionLoop(options, open_inbox, stop, self.patience(), pulse))
-
     def options(self, partition: int, hole_patience: float) -> PartitionOptions:
-        """The options of one partition's worker."""
+        """The options of one partition's worker. `hole_patience` is the maximum of that option, in seconds."""
         chosen = self.settings
         return PartitionOptions(
             partition=partition,
@@ -268,8 +258,15 @@ class WorkerParts:
 def _report(
     batch: Batch, holes_before: Mapping[SourceKey, Hole], *, partition: int, seconds: float, pending: int
 ) -> None:
-    """Report a batch that took `seconds`; `pending` messages follow it in the stream."""
-    _report_losses(batch, partition)
+    """Report a batch that took `seconds`. `pending` messages follow it in the stream."""
+    for loss in batch.losses:
+        host, file, (start, end) = loss.source.host, batch.sources[loss.source].file, loss.span
+        if loss.reason == REASON_REWRITTEN:
+            events.source_rewritten(partition=partition, host=host, file=file, offset=start)
+        elif loss.reason == REASON_EXCLUDED:
+            events.exclusion_recorded(partition=partition, host=host, file=file, start=start, end=end)
+        elif loss.reason != REASON_FORKED:  # which `source_forked` reports
+            events.gap_recorded(partition=partition, host=host, file=file, start=start, end=end, reason=loss.reason)
     for source, fork in batch.forked:
         about = {"host": source.host, "file": source.file, "source": source.id}
         events.source_forked(partition=partition, fork=fork.id, start=fork.watermark, **about)
@@ -285,13 +282,8 @@ def _report(
             start, end = hole.missing
             events.hole_opened(partition=partition, host=key.host, file=hole.file, start=start, end=end)
     events.holes_open(partition=partition, count=len(batch.holes))
-    events.batch_committed(
-        partition=partition,
-        outcomes=dict(batch.outcomes),
-        octets=batch.written_bytes,
-        seconds=seconds,
-        pending=pending,
-    )
+    outcomes, octets = dict(batch.outcomes), batch.written_bytes
+    events.batch_committed(partition=partition, outcomes=outcomes, octets=octets, seconds=seconds, pending=pending)
 
 
 def _report_hosts(batch: Batch, partition: int) -> None:
@@ -300,20 +292,7 @@ def _report_hosts(batch: Batch, partition: int) -> None:
         events.host_crowded(partition=partition, host=host, messages=messages)
     for host, blocks in batch.bad_counts.items():
         events.redacted_counts_ignored(partition=partition, host=host, blocks=blocks)
-    for host, letters in batch.budgets.cut.items():
+    for host, letters in batch.cut.items():
         events.dead_letter_cut(partition=partition, host=host, letters=letters)
-    for (host, budget), messages in batch.budgets.refused.items():
+    for (host, budget), messages in batch.refused.items():
         events.host_over_budget(partition=partition, host=host, budget=budget, messages=messages)
-
-
-def _report_losses(batch: Batch, partition: int) -> None:
-    for loss in batch.losses:
-        if loss.reason == REASON_FORKED:
-            continue  # source_forked reports it
-        host, file, (start, end) = loss.source.host, batch.sources[loss.source].file, loss.span
-        if loss.reason == REASON_REWRITTEN:
-            events.source_rewritten(partition=partition, host=host, file=file, offset=start)
-        elif loss.reason == REASON_EXCLUDED:
-            events.exclusion_recorded(partition=partition, host=host, file=file, start=start, end=end)
-        else:
-            events.gap_recorded(partition=partition, host=host, file=file, start=start, end=end, reason=loss.reason)

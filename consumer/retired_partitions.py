@@ -27,7 +27,10 @@ class RetiredPartitions:
         self._limit = RequestLimit(None)
 
     async def answer(self, subject: str, question: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The last receipts of the host that requests them; None: the message is no request for a retired partition."""
+        """The last receipts of the host that requests them.
+
+        None means that the message is no request for a retired partition.
+        """
         request = request_from_json(question)
         if not isinstance(request, ReceiptsRequest) or not self._is_retired(request.partition):
             return None

@@ -21,6 +21,7 @@ from shipper import events
 from shipper.durable_files import Lock, LockHeld
 from shipper.errors import ConfigError, Fatal, ShipperError, StreamMissing
 from shipper.lifecycle import Pulse, Stop, notify
+from shipper.periodic import Periodic
 from shipper.retry import Patience, SessionRetry, Trouble
 
 FIND_SECONDS = 10.0
@@ -103,7 +104,7 @@ class Collector:
         for owner in await self._claim_all():
             self._owned.start(owner, hold_until=self._may_end.wait)
         self._known, self._has_shared = self.partitions, True
-        keeping = asyncio.create_task(self._keep())
+        keeping = self._keep()
         await self._owned.idle()
         if self._owned.failure is None and not self._stop.requested:
             await before_the_end()
@@ -171,7 +172,7 @@ class Collector:
     # -- rounds -------------------------------------------------------------------------------------------------
 
     async def _round(self) -> None:
-        """Renew the held leases first; then read the entries of the others."""
+        """Renew the held leases, then read the entries of the others."""
         await self._owned.renew()
         await self._find_partitions()
         disk = self._disk.read()
@@ -279,9 +280,9 @@ class Collector:
                     return list(claimed.values())
                 await self._stop.nap(self._membership.every)
         except BaseException:
-            await _give_up(claimed.values())
+            await asyncio.gather(*(owner.give_up() for owner in claimed.values()))
             raise
-        await _give_up(claimed.values())
+        await asyncio.gather(*(owner.give_up() for owner in claimed.values()))
         return []
 
     async def _poll_and_claim(self, claimed: dict[int, OwnedPartition]) -> None:
@@ -334,19 +335,22 @@ class Collector:
                 hint=NOTHING_TO_DRAIN,
             )
 
-    async def _keep(self) -> None:
-        while True:
+    def _keep(self) -> asyncio.Task[None]:
+        """Renew the leases until the task is cancelled."""
+
+        async def renew() -> None:
             try:
                 await self._owned.renew()
             except ShipperError as error:
                 self.trouble = str(error)  # the workers wait for their leases, with their own time limit
-            await asyncio.sleep(self._membership.every)
+
+        return asyncio.create_task(Periodic("renew the leases", renew, lambda: self._membership.every).repeat())
 
     async def _end(self) -> None:
         """Release every partition, and remove the entry of this member."""
         self._may_end.set()
         self._owned.stop()
-        keeping = asyncio.create_task(self._keep())
+        keeping = self._keep()
         await self._owned.ended()
         keeping.cancel()
         with contextlib.suppress(ShipperError):  # a collector that does not receive it waits until the lease expires
@@ -360,13 +364,8 @@ class Collector:
             raise self._owned.failure
 
 
-async def _give_up(owned: Iterable[OwnedPartition]) -> None:
-    for owner in owned:
-        await owner.give_up()
-
-
 def assign(partitions: Iterable[int], members: Collection[Member], holders: Mapping[int, str]) -> dict[int, str]:
-    """The instance that should have each partition; a partition that no member takes is not in the result.
+    """The instance that should have each partition. A partition that no member takes is not in the result.
 
     Members that take the same partitions have numbers of partitions that differ by at most one. The holder of a
     partition keeps it unless the numbers differ by more, so a member that joins or leaves moves only its own share.
@@ -389,24 +388,18 @@ def assign(partitions: Iterable[int], members: Collection[Member], holders: Mapp
 
 
 def _even_out(shares: dict[str, list[int]], takers: Mapping[str, Member]) -> None:
-    """Move one partition at a time to a member from one that has at least two more."""
+    """Move one partition at a time, the highest that can be moved, to a member from one that has at least two more."""
     while True:
         by_size = sorted(shares, key=lambda instance: -len(shares[instance]))
-        moved = any(
-            _move(shares[giver], shares[getter], takers[getter])
+        pairs = (
+            (shares[giver], getter)
             for giver in by_size
             for getter in reversed(by_size)
             if len(shares[giver]) > len(shares[getter]) + 1
         )
-        if not moved:
+        moves = ((share, getter, max(filter(takers[getter].takes, share), default=None)) for share, getter in pairs)
+        giver, getter, partition = next((move for move in moves if move[2] is not None), ([], "", None))
+        if partition is None:
             return
-
-
-def _move(giver: list[int], getter: list[int], taker: Member) -> bool:
-    """Give `taker` the highest partition that it takes; whether there is one."""
-    partition = max(filter(taker.takes, giver), default=None)
-    if partition is None:
-        return False
-    giver.remove(partition)
-    getter.append(partition)
-    return True
+        giver.remove(partition)
+        shares[getter].append(partition)

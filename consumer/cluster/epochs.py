@@ -196,7 +196,7 @@ class Takeover:
 
 
 def find_takeover(place: ArchiveLocation, partition: int, claim: Claim | None, *, expired: bool) -> Takeover | None:
-    """The locks and the epoch with which `partition` may be claimed now; None: another collector has it."""
+    """The locks and the epoch with which `partition` may be claimed now. None means that another collector has it."""
     newest = place.newest_epoch(partition)
     path = place.lock(partition, newest or 0)
     locks = try_lock(path, place.what(partition))

@@ -29,7 +29,7 @@ class Lease:
         return clock() < self._sent + self._membership.lease - self.every
 
     async def hold(self) -> None:
-        """Return while the lease is sure; if it may have expired, renew it first."""
+        """Return while the lease is sure. If it may have expired, renew it first."""
         self._check()
         if not self.is_sure:
             await self.prove()

@@ -36,7 +36,7 @@ def lock_identity(path: Path) -> str:
 
 
 def holder_of(path: Path) -> int:
-    """The id of the process that took the lock last; 0: unknown."""
+    """The id of the process that took the lock last. 0 means that it is unknown."""
     try:
         return int(path.read_bytes()[:32].split()[0])
     except (OSError, ValueError, IndexError):
@@ -52,7 +52,7 @@ class Name(NamedTuple):
 
 
 def take_name(directory: Path, wanted: str) -> Name:
-    """`wanted`, or `wanted-2` and so on if a live collector has it; locked until `held` is closed.
+    """`wanted`, or `wanted-2` and so on if a live collector has it. It is locked until `held` is closed.
 
     Raises Fatal: a thousand collectors have such names.
     """

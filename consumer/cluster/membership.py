@@ -142,12 +142,12 @@ def encode(value: Member | Claim) -> bytes:
 
 
 def to_member(content: bytes) -> Member | None:
-    """The collector in an entry; None: there is none (deleted manually, or of another version)."""
+    """The collector in an entry. None means that there is none (deleted manually, or of another version)."""
     return _entry(Member, content)
 
 
 def to_claim(content: bytes) -> Claim | None:
-    """The claim in an entry; None: there is none."""
+    """The claim in an entry. None means that there is none."""
     return _entry(Claim, content)
 
 
@@ -171,6 +171,11 @@ def _spans(numbers: Sequence[int]) -> list[tuple[int, int]]:
 
 class LocalBucket:
     """A bucket without other members: only the locks on this machine decide."""
+
+    @classmethod
+    async def open(cls) -> Bucket:
+        """Return a bucket."""
+        return cls()
 
     async def entries(self, keys: Sequence[str]) -> dict[str, Entry]:
         """Nothing."""
@@ -271,22 +276,22 @@ class Membership:
         self._watch.observe(self._entries)
 
     async def put(self, key: str, value: Member | Claim, *, expected: int | None = None) -> int | None:
-        """Store `value`; its revision, or None: the entry has another revision than `expected`."""
+        """Store `value`. Returns its revision, or None if the entry has another one than `expected`."""
         async with self._session() as bucket:
             return await bucket.put(key, encode(value), expected=expected)
 
     async def read(self, key: str) -> Entry:
-        """The entry of `key` as it is now; revision 0: there is none."""
+        """The entry of `key` as it is now. Revision 0 means that there is none."""
         async with self._session() as bucket:
             return (await bucket.entries([key])).get(key, Entry(0, b""))
 
     async def close(self) -> None:
-        """End the session; the next call begins another."""
+        """End the session. The next call begins another."""
         if self._bucket is not None:
             await self._drop(self._bucket)
 
     def claim(self, partition: int) -> tuple[Claim | None, int]:
-        """The claim of `partition` at the last read, and its revision; None: there is none."""
+        """The claim of `partition` at the last read, and its revision. None means that there is none."""
         entry = self._entries.get(lease_key(self._prefix, partition), Entry(0, b""))
         return to_claim(entry.value), entry.revision
 
@@ -336,7 +341,7 @@ class Membership:
 
     @contextlib.asynccontextmanager
     async def _session(self) -> AsyncIterator[Bucket]:
-        """The bucket; a session in which a request fails is ended."""
+        """The bucket. A session in which a request fails is ended."""
         async with self._opening:  # many leases may be renewed at the same time
             if self._bucket is None:
                 self._bucket = await self._open_bucket()

@@ -12,6 +12,7 @@ import socket
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 from consumer.archive.directory import check_journal, note_journal
@@ -23,8 +24,8 @@ from consumer.commit.batch import RunTotals
 from consumer.commit.other_partitions import OtherPartitions
 from consumer.commit.sink import Sink
 from consumer.commit.store import PartitionStore
-from consumer.partition.session_loop import NO_SESSION
-from consumer.pipeline import Worker, WorkerParts
+from consumer.partition.session_loop import NO_SESSION, SessionLoop
+from consumer.pipeline import Worker, WorkerParts, make_worker
 from shipper import events
 from shipper.durable_files import Lock
 from shipper.errors import ArchiveTrouble, Fenced, Transient, Unavailable
@@ -55,7 +56,7 @@ def _continue_other_archive(journal: Journal, before: Claim, partition: int) -> 
 
 
 class OwnedPartition:
-    """A partition whose lease this collector has. Owned by the collector's loop; it ends when `run` returns.
+    """A partition whose lease this collector has. Owned by the collector's loop. It ends when `run` returns.
 
     `before` is the claim that was in the bucket before that of this collector.
     """
@@ -87,7 +88,9 @@ class OwnedPartition:
                 stack.callback(self._footing.locks.close)
                 self.worker = await self._open_when_possible(stack)
                 if self.worker is not None:
-                    await self._write(self.worker)
+                    sweeping = asyncio.create_task(self._sweep(self.worker))
+                    stack.callback(sweeping.cancel)
+                    await self.worker.run()
                 self.pulse.end()
                 self.done.set()
                 if hold_until is not None:
@@ -103,13 +106,6 @@ class OwnedPartition:
             self.pulse.end()
             self.stop.request()
             self.done.set()
-
-    async def _write(self, worker: Worker) -> None:
-        sweeping = asyncio.create_task(self._sweep(worker))
-        try:
-            await worker.run()
-        finally:
-            sweeping.cancel()
 
     async def give_up(self) -> None:
         """Release a partition for which `run` was never called."""
@@ -129,7 +125,7 @@ class OwnedPartition:
 
     @property
     def trouble(self) -> str:
-        """Why it cannot write at the moment; empty: it can."""
+        """Why it cannot write at the moment. Empty means that it can."""
         return self._opening_trouble if self.worker is None else self.worker.trouble
 
     def is_past(self, date: str) -> bool:
@@ -139,11 +135,19 @@ class OwnedPartition:
     # -- opening ------------------------------------------------------------------------------------------------
 
     async def _open_when_possible(self, stack: contextlib.ExitStack) -> Worker | None:
-        """The worker; None: a stop was requested while the archive had trouble."""
+        """The worker. None means that a stop was requested while the archive had trouble."""
+        footing, place = self._footing, self._parts.place
         while not self.stop.requested:
             self.pulse.turn(rest=AGAIN_SECONDS)
             try:
-                return await self._open(stack)
+                if (copied := footing.copied) is not None:
+                    await asyncio.to_thread(begin_epoch, place, self.partition, copied=copied, epoch=footing.epoch)
+                    footing.copied = None
+                await self.lease.hold()
+                with contextlib.ExitStack() as opening:
+                    worker = await asyncio.to_thread(self._open_worker, opening)
+                    stack.enter_context(opening.pop_all())
+                return worker
             except (OSError, sqlite3.Error, Transient) as error:
                 self._opening_trouble = str(error)
                 if isinstance(error, Transient) and not isinstance(error, ArchiveTrouble):
@@ -153,20 +157,8 @@ class OwnedPartition:
                 await self.stop.nap(AGAIN_SECONDS)
         return None
 
-    async def _open(self, stack: contextlib.ExitStack) -> Worker:
-        if self._footing.copied is not None:
-            await asyncio.to_thread(
-                begin_epoch, self._parts.place, self.partition, copied=self._footing.copied, epoch=self._footing.epoch
-            )
-            self._footing.copied = None
-        await self.lease.hold()
-        with contextlib.ExitStack() as opening:
-            worker = await asyncio.to_thread(self._open_worker, opening)
-            stack.enter_context(opening.pop_all())
-        return worker
-
     def _open_worker(self, opening: contextlib.ExitStack) -> Worker:
-        """The worker; `opening` closes what this opens. Called in a thread.
+        """The worker. `opening` closes what this opens. Called in a thread.
 
         Raises OSError, sqlite3.Error: the archive has trouble. ConfigError: the journal is locked, or of a newer
         version.
@@ -185,7 +177,10 @@ class OwnedPartition:
         sink = Sink(layout.archive, open_files=parts.open_files(), links=layout.seals)
         store = PartitionStore(journal, sink, layout, others, self.lease, self.pulse)
         opening.callback(store.close)
-        return parts.worker(store, partition, hole_patience, self.stop, self.pulse)
+        options = parts.options(partition, hole_patience)
+        open_inbox = partial(parts.open_inbox, stream=options.stream)
+        sessions = SessionLoop(options, open_inbox, self.stop, parts.patience(), self.pulse)
+        return make_worker(options, store, parts.sealer, sessions)
 
     def _confirm(self) -> None:
         """Check that the archive has no later epoch. Raises Fenced."""
@@ -249,7 +244,7 @@ class OwnedPartitions:
         return len(self._running)
 
     async def claim(self, partition: int) -> OwnedPartition | None:
-        """The partition, if it is free now; nothing is written before `start`.
+        """The partition, if it is free now. Nothing is written before `start`.
 
         Raises SessionLost: the bucket cannot be read. Fatal: the partition's journal is missing here.
         """

@@ -3,17 +3,18 @@
 `consumer/pipeline.py` has the order of the steps after that: sync, commit, acknowledge.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from consumer.commit.batch import Batch, GrowingFile
+from consumer.commit.batch import Batch, GrowingFile, Hole
 from consumer.commit.forks import ForkResolver
 from consumer.commit.frame_cache import FrameCache
-from consumer.commit.host_budgets import OVERFLOW
 from consumer.commit.store import PartitionStore
 from consumer.commit.watermark import (
     REASON_FORKED,
     REASON_POISON,
     BlockOutcome,
+    GivenUp,
     Lost,
     after_handoff,
     begin,
@@ -22,11 +23,10 @@ from consumer.commit.watermark import (
     lost_before,
     missing_before,
 )
-from consumer.model import ArchivedSource, OpenFile, PartitionOptions, SourceKey
+from consumer.model import ArchivedSource, PartitionOptions, SourceKey
 from shipper import codec, control
 from shipper.compression import Compressor, Decompressor
 from shipper.errors import Poison
-from shipper.layout import FileKey, day_of
 from shipper.model import Block, Delivery, Encoding, Span
 from shipper.subjects import parse_log_subject
 
@@ -44,13 +44,27 @@ class Applier:
     def __init__(self, options: PartitionOptions, store: PartitionStore, ready: FrameCache) -> None:
         self._options = options
         self._store = store
-        self._journal = store.journal
-        self._layout = store.layout
         self._ready = ready
         self._decompressor = Decompressor()
         self._forks = ForkResolver(store, self._decompressor)
-        frames = store.layout.frames
-        self._compress = None if frames == "none" else Compressor(Encoding(frames)).encode
+        self._frames = store.layout.frames
+        self._compress = None if self._frames == "none" else Compressor(Encoding(self._frames)).encode
+
+    def begin(
+        self, messages: Sequence[Delivery], holes: Mapping[SourceKey, Hole], given_up: Mapping[SourceKey, GivenUp]
+    ) -> Batch:
+        """A batch of `messages` of which nothing is staged yet. `holes` are open before it."""
+        return Batch(
+            position=self._store.journal.position,
+            messages=messages,
+            given_up=given_up,
+            journal=self._store.journal,
+            layout=self._store.layout,
+            partition=self._options.partition,
+            compress=self._compress,
+            text_bytes=self._options.host_text_bytes,
+            holes=dict(holes),
+        )
 
     def stage(self, batch: Batch) -> Batch:
         """Decide about every message of `batch`, and write the new bytes. Returns the batch, ready for the commit.
@@ -65,8 +79,8 @@ class Applier:
         return batch
 
     def _stage_message(self, delivery: Delivery, batch: Batch) -> str:
-        """Stage a block, one plain line, or the marker of a host that moved; the outcome."""
-        host, headers, at = "", delivery.headers, self._journal.position
+        """Stage a block, one plain line, or the marker of a host that moved. Returns the outcome."""
+        host, headers, at = "", delivery.headers, batch.journal.position
         # of a message without offsets: it is read again for a hole, or in a new history of the stream
         is_applied = delivery.sequence <= at.applied or delivery.time_ns <= at.plain_after_ns
         try:
@@ -79,7 +93,7 @@ class Applier:
             if not codec.is_plain(headers):
                 return self._stage_block(delivery, host, _checked(codec.from_headers(headers)), batch)
             if not is_applied:  # it has no offsets; its sequence in the journal makes it exactly once
-                batch.append_line(self._file(delivery, host, self._options.output, batch), delivery)
+                batch.append_line(batch.file(delivery, host, self._options.output), delivery)
                 return BlockOutcome.WRITE
         except Poison as error:
             if not is_applied:
@@ -87,39 +101,22 @@ class Applier:
                 return REASON_POISON
         return BlockOutcome.DUPLICATE
 
-    def _file(self, delivery: Delivery, host: str, name: str, batch: Batch) -> GrowingFile:
-        """The file for the text of a log file: its own, or `OVERFLOW` where the host has too many files."""
-        key = FileKey(day_of(delivery.time_ns), self._options.partition, host, name)
-        path = self._layout.path(key, delivery.time_ns)
-        is_known = path in batch.growing or path in self._journal.files
-        if not (is_known or batch.budgets.admit_file(key, path)):
-            batch.overflowed[host] += 1
-            key = key._replace(file=OVERFLOW)
-            path = self._layout.path(key, delivery.time_ns)
-        if (file := batch.growing.get(path)) is None:
-            committed = self._journal.files.get(path)
-            is_new = committed is None
-            if committed is None:
-                length = self._layout.length_before(path)
-                committed = OpenFile(path=path, key=key, length=length, raw=length, crc=None if length else 0)
-            file = batch.growing[path] = GrowingFile(committed, self._compress, is_new=is_new)
-        return file
-
     def _stage_block(self, delivery: Delivery, host: str, block: Block, batch: Batch) -> str:
         if block.map_version < batch.version_left(host):
             return STALE
-        found = self._find(SourceKey(host, block.source), block, batch)
+        key, archive = SourceKey(host, block.source), self._options.archive
+        found = self._find(key, block, batch)
         if found is None:  # before the decision: a refused source must not leave a hole
-            batch.budgets.admit_source(day_of(delivery.time_ns), host)
+            batch.admit_source(delivery, host)
         before = found or begin(block, host)
-        known = after_handoff(block, before, self._options.archive)
-        fork = self._forks.resolve(delivery, block, known, batch)
-        file = self._file(delivery, host, known.file, batch)
+        known = after_handoff(block, before, archive)
+        fork = self._forks.resolve(delivery, block, key, known, batch)
+        file = batch.file(delivery, host, known.file)
         if fork is not None:
-            if batch.source(fork.key) is None:  # the file records a new fork, also where it has all bytes before it
-                batch.lose(file, delivery, fork.key, [Lost(Span(fork.origin, fork.watermark), REASON_FORKED)])
-            block, known = replace(block, source=fork.id, handoff=None), fork
-        given_up = batch.given_up.get(known.key)
+            block, known, key = replace(block, source=fork.id, handoff=None), fork, fork.key
+            if batch.source(key) is None:  # the file records a new fork, also where it has all bytes before it
+                batch.lose(file, delivery, key, [Lost(Span(fork.origin, fork.watermark), REASON_FORKED)])
+        given_up = batch.given_up.get(key)
         outcome = judge(block, known, given_up_at=given_up.offset if given_up else None)
         try:
             if outcome is BlockOutcome.DUPLICATE:
@@ -127,29 +124,29 @@ class Applier:
             elif outcome is BlockOutcome.HOLE:
                 batch.open_hole(delivery, known, missing_before(block, known))
             else:
-                batch.accept(file, block, known, is_new=found is None)
-                losses = lost_before(block, before.watermark, known, given_up, self._options.archive)
+                batch.accept(file, block, key, is_new=found is None)
+                losses = lost_before(block, before.watermark, known, given_up, archive)
                 self._write(delivery, block, known, losses, file, batch)
         except Poison as error:
             batch.add_dead_letter(delivery, host, str(error))
             return REASON_POISON
         return outcome
 
-    def _find(self, source: SourceKey, block: Block, batch: Batch) -> ArchivedSource | None:
-        """What the archive has of a source, in any partition; None: nothing.
+    def _find(self, key: SourceKey, block: Block, batch: Batch) -> ArchivedSource | None:
+        """What the archive has of a source, in any partition. None means that it has nothing.
 
         A block with a handoff contains itself where the former partition ended.
         """
-        own, others = batch.source(source), self._store.others
-        if block.handoff is not None or (own is not None and source not in others.sources.shared):
+        own, others = batch.source(key), self._store.others
+        if block.handoff is not None or (own is not None and key not in others.sources.shared):
             return own
-        found = others.find(source)
+        found = others.find(key)
         if found is None or found.known.watermark <= (own.watermark if own else found.known.origin):
             return own
         if own is None:
             batch.archived_before.append(found)
-            batch.shared.add(source)
-        batch.sources[source] = found.known
+            batch.shared.add(key)
+        batch.sources[key] = found.known
         return found.known
 
     def _write(
@@ -161,7 +158,7 @@ class Applier:
         file: GrowingFile,
         batch: Batch,
     ) -> None:
-        """Write what the archive lacks of a block; `losses` are before it.
+        """Write what the archive lacks of a block. `losses` are before it.
 
         Raises Poison: the block is damaged. It leaves a gap, so that the next block can follow it.
         """
@@ -169,18 +166,16 @@ class Applier:
         try:
             rest = self._decompressor.rest(block, payload, at=max(known.watermark, block.span.start))
         except Poison:
-            batch.grow(file, delivery, grow(block, known, losses, None, time_ns))
+            batch.grow(file, delivery, known.key, grow(block, known, losses, None, time_ns))
             raise
         grown = grow(block, known, losses, rest.content, time_ns)
         is_whole = block.edited is None and grown.new == block.span
         frames = block.encoding.value if is_whole else "none"  # a block that is whole stays in its frame
-        batch.append_block(file, delivery, block, grown, rest, payload if frames == self._layout.frames else b"")
+        batch.append_block(file, delivery, block, grown, rest, payload if frames == self._frames else b"")
         self._forks.written(grown.source)
-        if grown.new.length and frames == self._ready.codec:
-            length = grown.new.length
-            self._ready.add(
-                file.path, file.raw - length, payload, text_bytes=length, lines=block.lines, time_ns=time_ns
-            )
+        if frames == self._ready.codec and (length := grown.new.length):
+            begin = file.raw - length
+            self._ready.add(file.path, begin, payload, text_bytes=length, lines=block.lines, time_ns=time_ns)
         if file.is_large:
             self._store.write(batch, [file])
 

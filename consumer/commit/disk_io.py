@@ -1,6 +1,4 @@
-"""Write to files through the page cache, or directly to the disk, which needs less CPU time; sync them; check them.
-
-A direct write transfers only whole units, from aligned memory to an aligned offset, and the writer waits for it.
+"""Write to files through the page cache, sync them, and check that no other program changed them.
 
 Files are synced one by one, or together with their whole file system, whichever is measured to be faster.
 
@@ -10,25 +8,18 @@ Files are synced one by one, or together with their whole file system, whichever
 
 import contextlib
 import ctypes
-import errno
-import fcntl
-import mmap
 import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from consumer.archive.directory import IDENTITY, changed
+from consumer.archive.directory import changed
 from shipper.durable_files import sync_directory
-
-UNIT = 4096  # bytes; alignment of memory, offset and length. No disk requires more
-PIECE_BYTES = 4 * 1024 * 1024  # bytes per direct write; the writer waits for each, and continues with a cold cache
-REFUSED = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
 def write_all(descriptor: int, buffers: Sequence[bytes | memoryview], offset: int) -> int:
-    """Write every byte of `buffers` at `offset`; returns the offset after them."""
+    """Write every byte of `buffers` at `offset`. Returns the offset after them."""
     end = offset + sum(map(len, buffers))
     written = os.pwritev(descriptor, buffers, offset)
     if offset + written < end:  # a short write: rare, so a copy is fine
@@ -36,88 +27,6 @@ def write_all(descriptor: int, buffers: Sequence[bytes | memoryview], offset: in
         while offset + written < end:
             written += os.pwrite(descriptor, rest[written:], offset + written)
     return end
-
-
-class DirectWriter:
-    """A run of bytes of one file at a time. The last bytes, less than a piece, wait in memory.
-
-    Each byte is written once: whole units directly, the bytes before the first and after the last unit through the
-    page cache. So no page is written both ways while it is dirty, and committed bytes are not written again.
-    """
-
-    def __init__(self) -> None:
-        self.is_refused = False  #: the file system does not accept direct writes
-        self._memory: memoryview | None = None
-        self._path = ""  # of the file; empty: there is no run
-        self._descriptor = -1
-        self._base = 0  # the offset in the file of the memory's first byte, a whole number of units
-        self._start = self._end = 0  # offsets in the file of the waiting bytes
-
-    def begin(self, path: str, descriptor: int, at: int) -> None:
-        """Begin a run of bytes of the open file `path` at offset `at`. The previous run must have ended."""
-        self._path, self._descriptor = path, descriptor
-        self._start = self._end = at
-        self._base = _whole(at)
-
-    def ends_at(self, path: str, at: int) -> bool:
-        """Whether bytes at offset `at` continue the run."""
-        return self._path == path and self._end == at
-
-    def put(self, data: bytes) -> None:
-        """Lengthen the run. Raises OSError: a piece cannot be written."""
-        if self._memory is None:
-            self._memory = memoryview(mmap.mmap(-1, PIECE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
-        left = memoryview(data)
-        while left:
-            filled = self._end - self._base
-            taken = left[: PIECE_BYTES - filled]
-            self._memory[filled : filled + len(taken)] = taken
-            self._end += len(taken)
-            left = left[len(taken) :]
-            if self._end - self._base == PIECE_BYTES:
-                self._flush()
-
-    def finish(self) -> None:
-        """Write the waiting bytes, and end the run. Raises OSError: they cannot be written."""
-        if self._path:
-            self._flush()
-            self._path = ""
-
-    def drop(self, path: str) -> None:
-        """Discard the waiting bytes of `path`; its descriptor is closed."""
-        if self._path == path:
-            self._path = ""
-
-    def _flush(self) -> None:
-        check_length(self._descriptor, self._path, self._start)
-        first = min(_whole(self._start + UNIT - 1), self._end)
-        last = max(_whole(self._end), first)
-        for end, write in ((first, write_all), (last, self._write_past), (self._end, write_all)):
-            if self._memory is not None and end > self._start:
-                write(self._descriptor, [self._memory[self._start - self._base : end - self._base]], self._start)
-                self._start = end
-        self._base = _whole(self._start)
-
-    def _write_past(self, descriptor: int, units: list[memoryview], offset: int) -> int:
-        """Write whole units. What the file system does not accept is written through the page cache."""
-        written = 0
-        try:
-            fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_DIRECT)
-            try:
-                written = os.pwritev(descriptor, units, offset)
-            finally:
-                fcntl.fcntl(descriptor, fcntl.F_SETFL, 0)
-        except OSError as error:
-            if error.errno not in REFUSED:
-                raise
-            self.is_refused = True
-        rest = units[0][written:]
-        return write_all(descriptor, [rest], offset + written) if rest else offset + written
-
-
-def _whole(offset: int) -> int:
-    """The last border between units up to `offset`."""
-    return offset - offset % UNIT
 
 
 AT_ONCE = 8  # concurrent syncs: the file system groups them
@@ -144,7 +53,7 @@ def start_writing(descriptor: int, offset: int, length: int) -> None:
 
 
 def forget_cached(descriptor: int, length: int) -> None:
-    """Drop the first `length` bytes of a file, which are durable, from the page cache; later writes reuse the pages.
+    """Drop the first `length` bytes of a file, which are durable, from the page cache. Later writes reuse the pages.
 
     Without it a busy collector displaces the cached files of other programs, and new pages are slow: 2 CPU seconds per
     GiB of pages that a hypervisor provides, 0.25 of pages that were just dropped (measured). Dirty pages stay cached.
@@ -193,7 +102,7 @@ class DiskSync:
     def __init__(self, archive: Path) -> None:
         self._archive = archive
         self._file_system: FileSystem | None = None
-        self._is_asked = False
+        self._has_opened = False
         self._each, self._all = EACH_SECONDS, ALL_SECONDS
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="sync")
 
@@ -202,8 +111,8 @@ class DiskSync:
 
         Call it before the first write: errors are reported from then on.
         """
-        if not self._is_asked:
-            self._is_asked = True
+        if not self._has_opened:
+            self._has_opened = True
             with contextlib.suppress(OSError):
                 self._file_system = FileSystem(self._archive)
         return self._file_system is not None
@@ -250,19 +159,6 @@ def _reports(directory: Path) -> bool:
 # An open file may be deleted, renamed, replaced or truncated. Bytes that are written to a deleted file are lost, and a
 # truncated file would get a run of NULs. Therefore a change ends the session. The next session recovers as at a start:
 # it records the missing bytes and creates a new file.
-
-
-class ArchiveDirectory:
-    """The archive directory at the start of a collector. An empty mount point in its place is another directory."""
-
-    def __init__(self, archive: Path) -> None:
-        self._identity = archive / IDENTITY
-        self._content = self._identity.read_bytes() if self._identity.exists() else b""
-
-    def check(self) -> None:
-        """Raises OSError: another archive is there, or none."""
-        if self._content and self._identity.read_bytes() != self._content:
-            raise changed(str(self._identity))
 
 
 def check_length(descriptor: int, path: str, committed: int) -> None:

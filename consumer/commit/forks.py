@@ -39,7 +39,10 @@ _PERIOD = (1 << 32) - 1  # number of zero bytes that leave a CRC-32 unchanged
 
 
 def crc_before(block: Block) -> int | None:
-    """CRC-32 of the source from its origin to the start of `block`; None: an edited block does not contain it."""
+    """CRC-32 of the source from its origin to the start of `block`.
+
+    None means that an edited block does not contain it.
+    """
     if block.edited is not None:
         return None
     length = block.span.length % _PERIOD
@@ -66,7 +69,7 @@ class ForkResolver:
         self._store = store
         self._decompressor = decompressor
         self._archived = ArchivedBytes(store.sink.archive, store.journal)
-        self._sums: dict[tuple[SourceKey, int], int] = {}
+        self._sums: dict[tuple[str, str, int], int] = {}  # by host, source and end
 
     def begin_batch(self) -> None:
         """A batch begins: as much of the archive may be read again as for any batch."""
@@ -77,16 +80,20 @@ class ForkResolver:
         if known.crc is not None:
             if len(self._sums) >= MAX_SUMS:
                 self._sums.clear()
-            self._sums[known.key, known.watermark] = known.crc
+            self._sums[known.host, known.id, known.watermark] = known.crc
 
-    def resolve(self, delivery: Delivery, block: Block, known: ArchivedSource, batch: Batch) -> ArchivedSource | None:
-        """The fork of `known` that a block belongs to, as far as it is archived; None: it belongs to `known` itself.
+    def resolve(
+        self, delivery: Delivery, block: Block, key: SourceKey, known: ArchivedSource, batch: Batch
+    ) -> ArchivedSource | None:
+        """The fork of `known` that a block belongs to, as far as it is archived.
+
+        None means that it belongs to `known` itself.
 
         Raises Poison: the block begins another fork, and the source has too many.
         """
-        forks = batch.forks_of(known.key)
-        is_new = delivery.time_ns > self._store.journal.position.plain_after_ns
-        if not forks and not (is_new and block.span.length and block.span.start < known.watermark):
+        forks, span = batch.forks_of(key), block.span
+        is_old = delivery.time_ns <= batch.journal.position.plain_after_ns
+        if not forks and (is_old or span.start >= known.watermark or not span.length):
             return None
         archived = [each for fork in forks if (each := batch.source(SourceKey(known.host, fork)))]
         try:
@@ -104,7 +111,7 @@ class ForkResolver:
                 raise Poison(
                     f"source {known.id} of {known.file} has {there} forks: more than {MAX_FORKS} are not archived"
                 )
-            batch.forks[known.key] = (*batch.forks.get(known.key, ()), chosen.id)
+            batch.forks[key] = (*batch.forks.get(key, ()), chosen.id)
             batch.forked.append((known, chosen))
         return chosen
 
@@ -116,7 +123,7 @@ class ForkResolver:
         forks: Sequence[ArchivedSource],
         batch: Batch,
     ) -> ArchivedSource | None:
-        """The source that `block` belongs to: `known`, or one of its `forks`; None: it begins another fork.
+        """The source that `block` belongs to: `known`, or one of its `forks`. None means that it begins another fork.
 
         Raises Poison: the block is damaged.
         """
@@ -129,7 +136,7 @@ class ForkResolver:
         return None if is_main is False and block.span.start < known.watermark else known
 
     def _is_of(self, block: Block, content: Callable[[], bytes], known: ArchivedSource, batch: Batch) -> bool | None:
-        """Whether `block` continues or repeats `known`; None: that cannot be known."""
+        """Whether `block` continues or repeats `known`. None means that it cannot be known."""
         start, end = block.span
         if start > known.watermark:
             return False
@@ -140,13 +147,16 @@ class ForkResolver:
             if block.edited is None:
                 return crc32(content()[known.watermark - start :], known.crc) == block.source_crc
             return block.source_crc == known.crc if end == known.watermark else None
-        if (there := self._sums.get((known.key, end))) is not None:
+        if (there := self._sums.get((known.host, known.id, end))) is not None:
             return there == block.source_crc
         can_compare = block.edited is None and end <= known.watermark
         return self._is_held(batch, known, block, content()) if can_compare else None
 
     def _is_held(self, batch: Batch, known: ArchivedSource, block: Block, content: bytes) -> bool | None:
-        """Whether the archive, with what this batch wrote, has `content` for a block; None: it cannot be compared."""
+        """Whether the archive, with what this batch wrote, has `content` for a block.
+
+        None means that it cannot be compared.
+        """
         files = [file for file in batch.growing.values() if (file.key.host, file.key.file) == (known.host, known.file)]
         for file in files:
             file.close()
@@ -184,7 +194,10 @@ class _ArchivedFile(NamedTuple):
     is_as_sent: bool  #: no byte of it was filtered, converted or redacted
 
     def place_of(self, span: Span) -> int | None:
-        """Where in the text the bytes `span` of its only source begin; None: other text may be before them."""
+        """Where in the text the bytes `span` of its only source begin.
+
+        None means that other text may be before them.
+        """
         only = {each.source for each in self.spans}
         if len(only) > 1 or self.raw != sum(each.end - each.start for each in self.spans):
             return None
@@ -211,7 +224,7 @@ class ArchivedBytes:
     def hold(
         self, known: ArchivedSource, span: Span, content: bytes, opened: Iterable[tuple[OpenFile, list[SourceSpan]]]
     ) -> bool | None:
-        """Whether the archive has `content` as the bytes `span` of a source; None: that cannot be compared.
+        """Whether the archive has `content` as the bytes `span` of a source. None means that it cannot be compared.
 
         `opened`: files of this batch, as far as they are written, with what the batch added to each.
         """
@@ -294,7 +307,7 @@ def _is_at(text: Iterable[bytes], content: bytes, place: int) -> bool:
 
 
 def _has_lines(text: Iterable[bytes], content: bytes) -> bool:
-    """Whether every line of `content` is in `text`, wherever; the first and the last one may be parts of lines."""
+    """Whether every line of `content` is in `text`, wherever. The first and the last one may be parts of lines."""
     first, *inner = content.split(b"\n")
     is_part, last = not inner, inner.pop() if inner else b""
     wanted, rest, has_first, has_last = set(inner), b"", False, not last

@@ -71,7 +71,10 @@ class FrameCache:
             self._bytes -= self._chains.popitem(last=False)[1].stored_bytes
 
     def take(self, path: str, text_bytes: int) -> Frames | None:
-        """Remove and return the frames of a file of `text_bytes`; None: the cache does not have all of them."""
+        """Remove and return the frames of a file of `text_bytes`.
+
+        None means that the cache does not have all of them.
+        """
         chain = self._chains.pop(path, None)
         if chain is None:
             return None

@@ -40,7 +40,7 @@ class FoundSource(NamedTuple):
 
 
 def each_once(found: Iterable[ArchivedSource], *, newest: int) -> list[ArchivedSource]:
-    """The `newest` sources of one host, newest first; of each the entry with the highest watermark."""
+    """The `newest` sources of one host, newest first. The entry of each has the highest watermark."""
     best: dict[str, ArchivedSource] = {}
     for known in found:
         if known.id not in best or known.watermark > best[known.id].watermark:
@@ -50,7 +50,7 @@ def each_once(found: Iterable[ArchivedSource], *, newest: int) -> list[ArchivedS
 
 @dataclass(slots=True)
 class ArchiveSources:
-    """Which sources the partitions of one process share. Owned by the collector's loop; `shared` is read by workers."""
+    """Which sources the partitions of one process share. Owned by the collector's loop. `shared` is read by workers."""
 
     journals: Journals = dict
     shared: set[SourceKey] = field(default_factory=set)  #: met in more than one partition
@@ -88,7 +88,7 @@ class OtherPartitions:
         self._complained_at = -COMPLAIN_SECONDS
 
     def find(self, key: SourceKey) -> FoundSource | None:
-        """The partition that has archived most of a source; None: no other one knows it."""
+        """The partition that has archived most of a source. None means that no other one knows it."""
         query = f"SELECT {SOURCE_COLUMNS} FROM sources WHERE host = ? AND id = ?"  # noqa: S608 - fixed names
         found = [FoundSource(number, known) for number, rows in self._ask(query, key) for known in map(to_known, rows)]
         return max(found, key=lambda each: each.known.watermark, default=None)
@@ -113,7 +113,7 @@ class OtherPartitions:
         return found
 
     def newest_of(self, host: str, *, newest: int) -> list[ArchivedSource]:
-        """The sources of `host` that other partitions have something of, newest first; each source once."""
+        """The sources of `host` that other partitions have something of, newest first. Each source is there once."""
         query = f"SELECT {SOURCE_COLUMNS} FROM sources WHERE host = ? ORDER BY seen_ns DESC LIMIT ?"  # noqa: S608
         return each_once((to_known(row) for _, rows in self._ask(query, (host, newest)) for row in rows), newest=newest)
 
@@ -165,7 +165,7 @@ class OtherPartitions:
 
 
 def _host_of(subject: str) -> str:
-    """The host that published on `subject`; empty: it is no log subject, so its message is a dead letter."""
+    """The host that published on `subject`. Empty means that it is no log subject, so its message is a dead letter."""
     try:
         return parse_log_subject(subject).host
     except Poison:

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from consumer.archive.directory import IDENTITY, changed
 from consumer.archive.segment_io import whole_frames
+from consumer.commit.direct_writer import DirectWriter
 from consumer.commit.disk_io import (
-    ArchiveDirectory,
-    DirectWriter,
     DiskSync,
     check_file,
     check_length,
@@ -50,7 +50,7 @@ def most_open(chosen: int) -> int:
 
 
 class Sink:
-    """Files below `archive`. One call at a time, from any thread; raises OSError where the archive fails."""
+    """Files below `archive`. One call at a time, from any thread. Raises OSError where the archive fails."""
 
     def __init__(self, archive: Path, *, open_files: int, links: bool) -> None:
         self.archive = archive
@@ -66,7 +66,8 @@ class Sink:
         self._named: set[str] = set()  # directories in which a name may not be durable
         self._direct = DirectWriter()
         self._disk_sync = DiskSync(archive)
-        self._home = ArchiveDirectory(archive)
+        self._identity = archive / IDENTITY
+        self._content = self._identity.read_bytes() if self._identity.exists() else b""
         self._has_recovered = False
 
     def flush(self) -> None:
@@ -81,7 +82,7 @@ class Sink:
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except FileNotFoundError:
-            self._home.check()
+            self._check_archive()
             os.makedirs(os.path.dirname(path), exist_ok=True)
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -135,7 +136,7 @@ class Sink:
     def recover(self, files: Iterable[OpenFile], *, partition: int) -> list[OpenFile]:
         """Truncate every file to its committed length. Returns the files that lack committed bytes, as they are."""
         self.close_files()
-        self._home.check()
+        self._check_archive()
         damaged = []
         for file in files:
             path = self.archive / file.path
@@ -159,7 +160,7 @@ class Sink:
 
     def check_files(self, files: Iterable[OpenFile]) -> None:
         """Raises OSError: another program removed, replaced or truncated one of `files`."""
-        self._home.check()
+        self._check_archive()
         for file in files:
             check_file(f"{self._root}/{file.path}", self._descriptors.get(file.path), file.length)
 
@@ -171,7 +172,7 @@ class Sink:
             os.close(descriptor)
 
     def close_files(self) -> None:
-        """Close every file; bytes that are not synced are ignored."""
+        """Close every file. Bytes that are not synced are ignored."""
         for path in list(self._descriptors):
             self.release(path)
         self._unsynced.clear()
@@ -182,6 +183,11 @@ class Sink:
         """Close every file, and end the syncs."""
         self.close_files()
         self._disk_sync.close()
+
+    def _check_archive(self) -> None:
+        """Raises OSError: another archive is there than at the start, or none, as where it is not mounted."""
+        if self._content and self._identity.read_bytes() != self._content:
+            raise changed(str(self._identity))
 
     def _descriptor(self, path: str) -> int:
         descriptor = self._descriptors.get(path)

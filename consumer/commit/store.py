@@ -1,6 +1,7 @@
 """What one partition has on disk: its journal, its open files, and the rules under which they are written."""
 
 import asyncio
+import contextlib
 import sqlite3
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -8,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from consumer.archive.directory import Layout
 from consumer.archive.journal import Journal
+from consumer.archive.manifests import RedactedSources
 from consumer.commit.batch import Batch, GrowingFile
 from consumer.commit.other_partitions import OtherPartitions, each_once
 from consumer.commit.sink import Sink
@@ -50,6 +52,7 @@ class PartitionStore:
         self.others = others
         self.lease = lease
         self._pulse = pulse
+        self._redacted = RedactedSources(sink.archive)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=pulse.name.replace(" ", "-"))
 
     async def run(self, work: Callable[..., _T], *arguments: Any, **named: Any) -> _T:
@@ -71,7 +74,6 @@ class PartitionStore:
         self.journal.register(file.committed for file in created)
         for file in created:
             self.sink.create(file.committed)
-            batch.budgets.begin_file(file.key)
         for file in files:
             if file.waiting_bytes:
                 batch.written_bytes += file.waiting_bytes
@@ -101,6 +103,12 @@ class PartitionStore:
         files = self.journal.files.values()
         return [file for file in files if not file.sealing and not self.layout.is_older(file.path)]
 
+    async def forget_redacted(self) -> None:
+        """Take the sums of sources of which text was redacted, also by other processes, out of the journal."""
+        with contextlib.suppress(OSError):  # nothing is lost while the record cannot be read: it is read again
+            if keys := self._redacted.new():
+                await self.run(self.journal.forget_sums, keys)
+
     async def read_shared(self) -> None:
         """Read which sources the partitions of other processes share with this one."""
         self.others.sources.shared |= await self.run(self.others.shared)
@@ -121,7 +129,7 @@ class PartitionStore:
         return each_once((*here, *elsewhere), newest=newest)
 
     def stop(self) -> None:
-        """Wait for the call that the thread is running; it accepts no more."""
+        """Wait for the call that the thread is running. It accepts no more."""
         self._thread.shutdown()
 
     def close(self) -> None:

@@ -56,7 +56,7 @@ def begin(block: Block, host: str) -> ArchivedSource:
 
 
 def after_handoff(block: Block, known: ArchivedSource, archive: str) -> ArchivedSource:
-    """`known` where the host's former partition ended, if that is further; `archive`: the identity of this one.
+    """`known` where the host's former partition ended, if that is further. `archive`: the identity of this one.
 
     Every block of a host that moved contains the handoff; the host moves after that part of the source is archived. The
     CRC stays proven only if this archive proved it.
@@ -99,7 +99,7 @@ def source_crc(block: Block, known: ArchivedSource, new: bytes) -> SourceCrc:
 
 
 def judge(block: Block, known: ArchivedSource, *, given_up_at: int | None = None) -> BlockOutcome:
-    """What to do with `block`; `given_up_at`: the offset up to which missing bytes are given up.
+    """What to do with `block`. `given_up_at`: the offset up to which missing bytes are given up.
 
     Accept iff start <= watermark < end, so that sending too much is always safe. A block that ends a source may be
     empty: it is written once.
@@ -151,7 +151,7 @@ class Grown(NamedTuple):
 
 
 def grow(block: Block, known: ArchivedSource, before: list[Lost], text: bytes | None, seen_ns: int) -> Grown:
-    """The source `known` after `block`, which was stored at `seen_ns`; `before`: what is missing before the block.
+    """The source `known` after `block`, which was stored at `seen_ns`. `before`: what is missing before the block.
 
     `text` is what was written of the block. A damaged block has none: it leaves a gap, so that the next block can
     follow it.

@@ -44,7 +44,7 @@ async def keep_all(inbox: Inbox, letters: Sequence[DeadLetter], *, stream: str) 
 
 
 async def keep(inbox: Inbox, dead: DeadLetter, *, stream: str) -> None:
-    """Copy `dead` to the dead letters and wait until it is stored; a second copy is dropped there."""
+    """Copy `dead` to the dead letters and wait until it is stored. A second copy is dropped there."""
     delivery = dead.delivery
     headers = {
         **_kept(delivery.headers, MAX_HEADER_BYTES if dead.is_whole else CUT_HEADER_BYTES),

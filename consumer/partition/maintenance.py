@@ -1,11 +1,10 @@
 """What a partition's worker does besides committing batches: its periodic tasks, and answers to requests."""
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from consumer.archive.manifests import RedactedSources
 from consumer.commit.batch import Batch
 from consumer.commit.store import PartitionStore
 from consumer.model import PartitionOptions, Until
@@ -67,7 +66,6 @@ def partition_tasks(
     sealing: SealScheduler,
     receipts: ReceiptSender,
     purge: StreamPurge,
-    redacted: "RedactedSums",
 ) -> Iterator[Periodic]:
     """Every periodic task of a partition, in the order in which they run when several are due."""
     journal, stream = store.journal, purge.stream
@@ -79,7 +77,7 @@ def partition_tasks(
     yield Periodic("request missing ranges", missing.check, lambda: HOLES_SECONDS, lambda: len(missing) > 0)
     yield Periodic("read shared sources", lambda _: store.read_shared(), lambda: SHARED_SECONDS)
     yield Periodic("check open files", lambda _: store.check_files(), lambda: POLL_SECONDS)
-    yield Periodic("forget the sums of redacted sources", lambda _: redacted.forget(), lambda: POLL_SECONDS)
+    yield Periodic("forget the sums of redacted sources", lambda _: store.forget_redacted(), lambda: POLL_SECONDS)
     yield Periodic("seal requested", lambda _: sealing.seal_requested(), lambda: 0, lambda: sealing.has_requests)
     yield Periodic("seal finished files", lambda _: sealing.seal_finished(), lambda: SEAL_SECONDS)
     yield Periodic("send receipts", receipts.send_round, receipts.interval, lambda: bool(receipts.changed))
@@ -90,47 +88,23 @@ def partition_tasks(
         yield Periodic("purge the stream", purge.run, purge.interval)
 
 
-class RedactedSums:
-    """Takes the sums of sources out of the journal of which text was redacted, also by other processes."""
-
-    def __init__(self, store: PartitionStore) -> None:
-        self._store = store
-        self._record = RedactedSources(store.sink.archive)
-
-    async def forget(self) -> None:
-        """Read the record, if it grew."""
-        with contextlib.suppress(OSError):  # nothing is lost while the record cannot be read: it is read again
-            if keys := self._record.new():
-                await self._store.run(self._store.journal.forget_sums, keys)
-
-
+@dataclass(frozen=True, slots=True)
 class Maintenance:
     """What is done for a partition besides committing batches. Owned by its worker.
 
     `tasks` run in the order given. `stream` is the worker's information about the stream.
     """
 
-    def __init__(
-        self,
-        tasks: Sequence[Periodic],
-        sealing: SealScheduler,
-        receipts: ReceiptSender,
-        site: SitePurge,
-        requests: ControlRequests,
-        stream: StreamView,
-        redacted: RedactedSums,
-    ) -> None:
-        self._tasks = tasks
-        self.site = site
-        self.sealing = sealing
-        self.receipts = receipts
-        self.requests = requests
-        self.stream = stream
-        self.redacted = redacted
+    tasks: Sequence[Periodic]
+    sealing: SealScheduler
+    receipts: ReceiptSender
+    site: SitePurge
+    requests: ControlRequests
+    stream: StreamView
 
     async def run_due(self, inbox: Inbox) -> None:
         """Run every task that is due. Raises what a task raises: it ends the session."""
-        for task in self._tasks:
+        for task in self.tasks:
             await task.run_if_due(inbox)
 
     async def committed(self, batch: Batch) -> None:

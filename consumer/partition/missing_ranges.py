@@ -25,7 +25,7 @@ class HoleAction(enum.Enum):
     """What to do about a hole now."""
 
     WAIT = "wait"
-    ASK = "ask"
+    REQUEST = "request"
     GIVE_UP = "give up"
 
 
@@ -49,11 +49,11 @@ _ANSWERS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class _HoleState:
     hole: Hole
     since: float
-    asked_at: float = 0.0
+    requested_at: float = 0.0
     answer: Answer | None = None
 
 
@@ -92,47 +92,46 @@ class OpenHoles:
 
     def update(self, holes: Mapping[SourceKey, Hole]) -> None:
         """`holes` are the ones that are open after the last batch."""
-        now = self._clock()
-        known = {source: self._watched.get(source) or self._before.pop(source, None) for source in holes}
-        self._watched = {
-            source: replace(known[source] or _HoleState(hole=hole, since=now), hole=hole)
-            for source, hole in holes.items()
-        }
+        before, self._watched = self._watched, {}
+        for source, hole in holes.items():
+            known = before.get(source) or self._before.pop(source, None)
+            self._watched[source] = watched = known or _HoleState(hole, since=self._clock())
+            watched.hole = hole
 
     def skip(self, sequence: int) -> None:
         """Do not read again what follows them below `sequence`: their producers send it again."""
-        self._watched = {
-            source: replace(watched, hole=replace(watched.hole, sequence=sequence))
-            for source, watched in self._watched.items()
-        }
+        for watched in self._watched.values():
+            watched.hole = replace(watched.hole, sequence=sequence)
 
     def read_to(self, sequence: int) -> None:
         """The session has read up to `sequence`: holes before it that it did not find again are filled."""
         self._before = {source: watched for source, watched in self._before.items() if watched.hole.sequence > sequence}
 
     def begin_session(self) -> None:
-        """A session begins before the first hole, so it finds each again; each keeps its age."""
-        found = {source: replace(watched, asked_at=0.0, answer=None) for source, watched in self._watched.items()}
-        self._before |= found
+        """A session begins before the first hole, so it finds each again. Each keeps its age."""
+        for watched in self._watched.values():
+            watched.requested_at, watched.answer = 0.0, None
+        self._before |= self._watched
         self._watched = {}
 
     def next_action(self, hole: Hole, *, at_once: bool) -> HoleAction:
-        """What to do about `hole` now; `at_once`: request without waiting, the stream has nothing more to read."""
+        """What to do about `hole` now. `at_once`: request without waiting, the stream has nothing more to read."""
         watched, now = self._watched[hole.source], self._clock()
         if watched.answer in {Answer.GONE, Answer.EXCLUDED, Answer.ELSEWHERE} or now - watched.since >= self._limit:
             return HoleAction.GIVE_UP
-        waited = now - (watched.asked_at or watched.since)
-        ask_now = at_once and not watched.asked_at
-        return HoleAction.ASK if ask_now or waited >= self._patience else HoleAction.WAIT
+        waited = now - (watched.requested_at or watched.since)
+        is_due = at_once and not watched.requested_at
+        return HoleAction.REQUEST if is_due or waited >= self._patience else HoleAction.WAIT
 
     def answer_of(self, hole: Hole) -> Answer | None:
-        """The producer's reply about a hole; None: it was not requested yet."""
+        """The producer's reply about a hole. None means that it was not requested yet."""
         watched = self._watched.get(hole.source)
         return watched.answer if watched else None
 
     def answered(self, hole: Hole, answer: Answer) -> None:
         """The producer replied `answer` to the request."""
-        self._watched[hole.source] = replace(self._watched[hole.source], asked_at=self._clock(), answer=answer)
+        watched = self._watched[hole.source]
+        watched.requested_at, watched.answer = self._clock(), answer
 
 
 REPLY_SECONDS = 2.0
@@ -202,7 +201,7 @@ class MissingRanges:
 
     async def _fill(self, inbox: Inbox, *, at_once: bool) -> None:
         await self._fill_from_other_partitions()
-        due = self._holes_for(HoleAction.ASK, at_once=at_once)
+        due = self._holes_for(HoleAction.REQUEST, at_once=at_once)
         await asyncio.gather(*(self._request(inbox, hole) for hole in due[:REQUESTS_AT_ONCE]))
         if lasting := self._holes_for(HoleAction.GIVE_UP, at_once=at_once):
             await self._give_up(lasting)

@@ -32,7 +32,7 @@ ArchivedBelow = Callable[[StreamState], Awaitable[int]]
 
 
 def free_bytes(state: StreamState) -> float:
-    """Bytes that a stream can still take until it is nearly full; infinite: it has no limit.
+    """Bytes that a stream can still take until it is nearly full. Infinite means that it has no limit.
 
     Below 0, archived messages are removed even if the replay window still covers them.
     """
@@ -65,7 +65,7 @@ class StreamPurge:
         stream.room, stream.checked_at = free_bytes(state), time.monotonic()
         may_purge = below > max(1, state.first_sequence)
         is_stuck = stream.room < 0 and not may_purge
-        stream.is_held_up = (is_stuck or stream.is_site_held_up) and self._store.journal.position.is_behind
+        stream.is_held_up = (is_stuck or stream.is_site_held_up) and self._store.journal.position.reads_again
         if may_purge:
             await self._store.lease.prove()  # else a process that slept would remove what the next owner has not read
             purged = await inbox.purge(below)
@@ -102,7 +102,7 @@ class SitePurge:
             self._purging = asyncio.create_task(self._purge(inbox, archived_below))
 
     def status(self) -> dict[str, Any]:
-        """The last known state of the site's stream; {}: there is none, or it is not known yet."""
+        """The last known state of the site's stream. {} means that there is none, or it is not known yet."""
         if self._state is None:
             return {}
         held = {name: getattr(self._state, name) for name in ("messages", "bytes", "max_bytes")}

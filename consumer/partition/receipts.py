@@ -1,4 +1,4 @@
-"""Receipts for the producers: what the archive holds of their sources; the rate limit of their requests."""
+"""Receipts for the producers: what the archive holds of their sources. The rate limit of their requests."""
 
 import itertools
 import time
@@ -108,7 +108,7 @@ class RequestLimit:
         self.refused = 0  #: requests that were not answered
 
     def allows(self, host: str, request: ReceiptsRequest) -> bool:
-        """Whether a request is answered; it costs its host points then."""
+        """Whether a request is answered. It costs its host points then."""
         about = MAX_SOURCES if request.sources is None else len(request.sources)
         is_allowed = self._limit.allows(host, 1 + about // SOURCES_PER_POINT)
         if not is_allowed:

@@ -12,7 +12,7 @@ from consumer.commit.frame_cache import FrameCache, Frames
 from consumer.commit.store import PartitionStore
 from consumer.model import OpenFile, PartitionOptions
 from consumer.partition.stream import StreamView
-from consumer.segments.sealer import Sealer
+from consumer.segments.sealer import Recorded, Sealer
 from shipper import events
 from shipper.control import FinishReply
 from shipper.errors import ArchiveTrouble, Fenced, Transient
@@ -61,13 +61,13 @@ class SealScheduler:
     # -- requests -----------------------------------------------------------------------------------------------
 
     def finish(self) -> FinishReply:
-        """Seal everything, because the stream is closed; what is left to do before it can be deleted."""
+        """Seal everything, because the stream is closed. Returns what is left to do before it can be deleted."""
         self._is_finishing = True
         left = len(self._journal.files) if self._layout.seals else 0
         return FinishReply(self._journal.position.resume - 1, left)
 
     def departure(self, host: str, leaving: int) -> int:
-        """The map version by which `host` left the partition; 0: it did not, or it left with open files.
+        """The map version by which `host` left the partition. 0 means that it did not, or it left with open files.
 
         `leaving`: the version by which the host reports that it leaves; its open files are sealed then.
         """
@@ -85,7 +85,7 @@ class SealScheduler:
         return bool(self._departed) or self._is_finishing
 
     async def seal_requested(self) -> None:
-        """Seal what was requested; after `finish`, once the stream is read to its end."""
+        """Seal what was requested. After `finish`, wait until the stream is read to its end."""
         departed, self._departed = self._departed, set()
         if self._is_finishing and self._stream.is_read:
             departed |= {file.key.host for file in self._journal.files.values()}
@@ -143,28 +143,27 @@ class SealScheduler:
                 await self.seal(file)
 
     async def end(self) -> None:
-        """Wait for the segments in the making; those that have not begun are left to the next start."""
+        """Wait for the segments in the making. Those that have not begun are left to the next start."""
         while self._running:
             await asyncio.wait(self._running.values())
 
     # -- which days are complete --------------------------------------------------------------------------------
 
-    def is_past(self, date: str) -> bool:
-        """Whether the stream can deliver nothing more for `date`, and all of it is sealed."""
-        return date <= self.past()
-
     def past(self) -> str:
-        """The newest date for which `is_past` is true; empty: unknown."""
+        """The newest date for which the stream can deliver nothing more, and all is sealed.
+
+        Empty means that it is unknown.
+        """
         over, oldest = self._newest_over(), min((file.key.date for file in self._journal.files.values()), default="")
         return min(over, (dt.date.fromisoformat(oldest) - dt.timedelta(days=1)).isoformat()) if oldest else over
 
     def _newest_over(self) -> str:
-        """The newest date for which the stream can deliver nothing more; empty: unknown.
+        """The newest date for which the stream can deliver nothing more. Empty means that it is unknown.
 
         The stream is at a later day, or was read to its end on a later day.
         """
         at = self._journal.position
-        if at.is_behind:
+        if at.reads_again:
             return ""  # what follows an open hole is of the old date
         newest_ns = max(at.applied_ns, int((self._stream.read_at - DAY_SLACK_SECONDS) * NANOSECONDS)) - DAY_NS
         return day_of(newest_ns) if newest_ns >= 0 else ""
@@ -179,7 +178,7 @@ class SealScheduler:
         return silent or file.key.date <= self._newest_over()
 
     def _may_retry(self, path: str) -> bool:
-        """Whether the last attempt to seal a file is long enough ago; if so, the next one counts from now."""
+        """Whether the last attempt to seal a file is long enough ago. If so, the next one counts from now."""
         now = time.monotonic()
         if now < self._retry_at.get(path, 0.0):
             return False
@@ -189,7 +188,7 @@ class SealScheduler:
     # -- sealing ------------------------------------------------------------------------------------------------
 
     async def seal(self, file: OpenFile) -> None:
-        """Rename `file`, and make its segment in the background; wait while too many are in the making."""
+        """Rename `file`, and make its segment in the background. Wait while too many are in the making."""
         for older in self._older.pop(file.key, ()):  # names give the order of bytes
             await self._seal(older)
         await self._seal(file)
@@ -215,17 +214,14 @@ class SealScheduler:
 
     async def _make_segment(self, sealing: OpenFile, frames: Frames | None) -> None:
         try:
-            spans = await self._store.run(self._journal.spans, sealing.path)
-            gaps = await self._store.run(self._journal.gaps, sealing.path)
-            marks = await self._store.run(self._journal.marks, sealing.path)
-            redacted = await self._store.run(self._journal.redacted_in, sealing.path)
+            recorded = await self._store.run(Recorded.of, self._journal, sealing.path)
             await self._store.lease.prove()  # the next owner then sees that it is sealed, and under which name
             if not self._layout.is_own(sealing.opened):
                 await self._store.run(self._sealer.find, sealing, self._journal)
             async with self._slot:
                 if self._stop.requested:
                     return
-                await asyncio.to_thread(self._sealer.finish, sealing, spans, gaps, frames, marks, redacted)
+                await asyncio.to_thread(self._sealer.finish, sealing, recorded, frames)
             await self._store.run(self._journal.forget, sealing)
             self._retry_at.pop(sealing.path, None)
             events.archive_works(partition=self._options.partition)

@@ -69,7 +69,7 @@ class SessionLoop:
         return self._stuck >= STUCK_SESSIONS and self._stuck_at == sequence
 
     def committing(self, first: Delivery | None) -> None:
-        """A batch that begins with `first` is being committed; None: none is."""
+        """A batch that begins with `first` is being committed. None means that no batch is."""
         self._at = first
 
     def progress(self) -> None:
@@ -93,7 +93,7 @@ class SessionLoop:
             events.session_ended(program="collector", error=self.trouble, hint=error.hint, retry_in=delay)
 
     def _named(self) -> str:
-        """The message at which sessions end again and again, for the trouble; empty: there is none."""
+        """The message at which sessions end again and again, for the trouble. Empty means that there is none."""
         at, self._at = self._at, None
         if at is None:
             return ""

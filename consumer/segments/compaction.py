@@ -84,6 +84,7 @@ def joined(
     run: Sequence[Segment], text: ByteCounter, stored: CountingWriter | CountingReader, *, collector: str, now: str
 ) -> Segment:
     """The manifest line of `run` as one segment: `text` is in it, `stored` passed by."""
+    times = stored_times.joined(frame_index.times_listed(part, stored_times.from_text(part.times)) for part in run)
     return replace(
         run[-1],
         collector=collector,
@@ -108,7 +109,7 @@ def joined(
         labels=next((part.labels for part in reversed(run) if part.labels), {}),
         late=max(part.late for part in run),
         ahead=max(part.ahead for part in run),
-        times=times_for(run[-1].codec, _times_listed(run)),
+        times=times_for(run[-1].codec, times),
         zone=next((part.zone for part in reversed(run) if part.zone), ""),
         replaces=tuple(part.path for part in run),
         redactions=tuple(redaction for part in run for redaction in part.redactions),
@@ -116,13 +117,8 @@ def joined(
     )
 
 
-def _times_listed(run: Iterable[Segment]) -> StoredTimes:
-    """When the text of gzip and plain segments was stored."""
-    return stored_times.joined(frame_index.times_listed(part, stored_times.from_text(part.times)) for part in run)
-
-
 def _spans(run: Iterable[Segment]) -> tuple[SourceSpan, ...]:
-    """The spans of all parts in order; one that goes on where the last one of its source ended is one with it."""
+    """The spans of all parts in order. One that goes on where the last one of its source ended is one with it."""
     spans: list[SourceSpan] = []
     last: dict[str, int] = {}
     for span in (span for part in run for span in part.spans):
@@ -136,7 +132,7 @@ def _spans(run: Iterable[Segment]) -> tuple[SourceSpan, ...]:
 
 
 def _gaps(run: Iterable[Segment]) -> tuple[Gap, ...]:
-    """The gaps of all parts; those of no source are places in the text."""
+    """The gaps of all parts. Those of no source are places in the text."""
     gaps: list[Gap] = []
     before = 0
     for part in run:
@@ -170,7 +166,7 @@ class Merger:
         self._shrunk: set[Path] = set()  # directories of removed parts; the removal is not durable yet
 
     def merge(self, date: str, partition: int, listing: Listing, go_on: Callable[[], bool]) -> bool:
-        """Merge a day of a partition; False: a stop was requested before all was done, or a redaction runs.
+        """Merge a day of a partition. False means that a stop was requested before all was done, or a redaction runs.
 
         `go_on` is called before every permanent change. Raises OSError: try again later.
         """
@@ -215,7 +211,7 @@ class Merger:
             return  # a foreign file, or the manifest is damaged: the audit reports it
         self._merge_all(segments, {number_of(segment) for segment in segments}, go_on)
 
-    def _merge_all(self, segments: Sequence[Segment], taken: set[int], go_on: Callable[[], bool]) -> None:
+    def _merge_all(self, segments: Sequence[Segment], taken: Set[int], go_on: Callable[[], bool]) -> None:
         for run in runs(segments, taken, below=self._below, most=self._most):
             try:
                 self._merge_run(run, go_on)
@@ -246,7 +242,7 @@ class Merger:
     def _join(
         self, run: Sequence[Segment], into: Writer | None, indexes: list[FrameIndex | None] | None = None
     ) -> ByteCounter:
-        """The text of all parts; their bytes go `into`. Raises _ApartError: a part is damaged, or cannot follow."""
+        """The text of all parts. Their bytes go `into`. Raises _ApartError: a part is damaged, or cannot follow."""
         whole = ByteCounter()
         for index, part in enumerate(run):
             if whole.ends_open and not continues(run[index - 1], part):
@@ -259,7 +255,7 @@ class Merger:
         return whole
 
     def _damage(self, part: Segment, whole: ByteCounter, into: Writer | None) -> str:
-        """Add the text of `part` to `whole`; returns the difference from its manifest line, or an empty text."""
+        """Add the text of `part` to `whole`. Returns the difference from its manifest line, or an empty text."""
         alone = ByteCounter()
         try:
             with (self._archive / part.path).open("rb") as stream:
@@ -333,7 +329,7 @@ class _FramesOnly:
 
 
 def _index_of(archive: Path, part: Segment) -> FrameIndex | None:
-    """The frames of a part, of its index or as they are found; None: not all of them are known."""
+    """The frames of a part, of its index or as they are found. None means that not all of them are known."""
     if part.codec != "zstd":
         return None
     with contextlib.suppress(*BROKEN, OSError), (archive / part.path).open("rb") as stream:

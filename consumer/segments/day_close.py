@@ -2,9 +2,8 @@
 
 import datetime as dt
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
 
 from consumer.archive.manifests import Listing
 from consumer.segments.compaction import Merger
@@ -15,19 +14,8 @@ from shipper import events
 RETENTION_SECONDS = 300.0
 
 
-def _today() -> dt.date:
-    return dt.datetime.now(dt.UTC).date()
-
-
-class SealedDays(Protocol):
-    """A partition that this collector writes, by the days that it has sealed."""
-
-    @property
-    def partition(self) -> int:
-        """Its number."""
-
-    def is_past(self, date: str) -> bool:
-        """Whether nothing can arrive for `date` any more and all of it is sealed. Called from another thread."""
+IsPast = Callable[[str], bool]
+"""Whether nothing can arrive for a date any more, and all of it is sealed. Called from another thread."""
 
 
 class DayCloser:
@@ -39,7 +27,7 @@ class DayCloser:
         sealer: Sealer,
         merger: Merger,
         retention: Retention,
-        today: Callable[[], dt.date] = _today,
+        today: Callable[[], dt.date] = lambda: dt.datetime.now(dt.UTC).date(),
     ) -> None:
         self._archive = archive
         self._sealer = sealer
@@ -50,13 +38,14 @@ class DayCloser:
 
     def run(
         self,
-        owned: Sequence[SealedDays],
+        owned: Mapping[int, IsPast],
         go_on: Callable[[], bool],
         dead: Iterable[str] = (),
         everywhere: Callable[[str], bool] = lambda _: True,
     ) -> None:
         """Do what is due. Trouble with the archive is reported as an event, and the next call tries again.
 
+        `owned`: the partitions that this collector writes.
         `go_on`: whether the partitions are still owned and no stop is requested. `dead`: names of collectors that have
         ended; their days are closed too. `everywhere`: whether the other collectors of this archive have sealed all of
         a day, because a partition that has not may change its owner, and be sealed here.
@@ -76,14 +65,14 @@ class DayCloser:
         except OSError as error:
             events.days_failed(error=str(error))
 
-    def _merge(self, date: str, owned: Sequence[SealedDays], go_on: Callable[[], bool]) -> bool:
-        """Merge what is owned of a day; whether all of it is merged."""
+    def _merge(self, date: str, owned: Mapping[int, IsPast], go_on: Callable[[], bool]) -> bool:
+        """Merge what is owned of a day. Returns whether all of it is merged."""
         listing = Listing(self._archive, date)
 
-        def merged(one: SealedDays) -> bool:
-            return self._merger.merge(date, one.partition, listing, lambda: go_on() and one.is_past(date))
+        def merged(partition: int, is_past: IsPast) -> bool:
+            return self._merger.merge(date, partition, listing, lambda: go_on() and is_past(date))
 
-        return all(map(merged, owned))
+        return all(merged(*each) for each in owned.items())
 
-    def _is_over(self, date: str, today: dt.date, owned: Sequence[SealedDays]) -> bool:
-        return date < today.isoformat() and all(one.is_past(date) for one in owned)
+    def _is_over(self, date: str, today: dt.date, owned: Mapping[int, IsPast]) -> bool:
+        return date < today.isoformat() and all(is_past(date) for is_past in owned.values())

@@ -42,7 +42,7 @@ _Signature = dict[str, tuple[int, int]]
 
 
 class Retention:
-    """Removes days of an archive that several collectors may write; one at a time removes."""
+    """Removes days of an archive that several collectors may write. One at a time removes."""
 
     def __init__(self, archive: Path, *, keep_days: int, keep_bytes: int, keep_by: str = HOSTS) -> None:
         self._archive = archive

@@ -49,14 +49,17 @@ RETENTION_TRIES = 100
 
 @contextlib.contextmanager
 def rewriting(archive: Path, partition: int) -> Iterator[bool]:
-    """Lock out other processes that replace segments, until the end of the block; False: one is running."""
+    """Lock out other processes that replace segments, until the end of the block. False means that one is running."""
     lock = _try_rewriting(archive, partition)
     with lock or contextlib.nullcontext():
         yield lock is not None
 
 
 def _try_rewriting(archive: Path, partition: int) -> BinaryIO | None:
-    """The lock of the one process that replaces segments, until it is closed; None: another process has it."""
+    """The lock of the one process that replaces segments, until it is closed.
+
+    None means that another process has it.
+    """
     make_directory(archive / LOCKS)
     path = archive / LOCKS / f"rewriting={partition}.lock"
     lock = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "rb")
@@ -103,7 +106,7 @@ def without_retention(archive: Path) -> Iterator[None]:
 def replace_segment_text(
     archive: Path, old: Segment, text: bytes, *, kept: Sequence[KeptRange] = (), **changes: Any
 ) -> Segment:
-    """Make a segment of `text` that replaces `old`, durable and listed; then remove `old`. Call it inside `alone`.
+    """Make a segment of `text` that replaces `old`, durable and listed. Then remove `old`. Call it inside `alone`.
 
     `kept`: what of the old text is in the new one, in order, if not all of it is.
     `changes`: the fields of its manifest line that differ; those of text and file are added.
@@ -150,7 +153,7 @@ def _times_of(archive: Path, old: Segment, raw: int, kept: Sequence[KeptRange]) 
 
 
 def remove_replaced(archive: Path, segments: Iterable[Segment]) -> list[str]:
-    """Remove what a kill left of segments that `segments` replace; the paths of those."""
+    """Remove what a kill left of segments that `segments` replace. Returns the paths of those."""
     removed = []
     for segment in segments:
         if not (segment.redactions or segment.removals):

@@ -22,7 +22,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from consumer.archive import frame_index, manifests, stored_times
 from consumer.archive.event_times import Lag, lag_of
@@ -56,13 +56,13 @@ _SEGMENT = re.compile(r"(?P<file>.+)-(?P<number>\d{20})(\.zst|\.gz)?", re.DOTALL
 
 
 def split_name(name: str) -> tuple[str, int] | None:
-    """The file and the number of a segment, by its name; None: it is no segment's."""
+    """The file and the number of a segment, by its name. None means that it is not the name of a segment."""
     found = _SEGMENT.fullmatch(name)
     return (found["file"], int(found["number"])) if found else None
 
 
 def times_for(codec: str, times: StoredTimes) -> str:
-    """When the text of a segment was stored, as its manifest line has it; a zstd segment has that in its file."""
+    """When the text of a segment was stored, as its manifest line has it. A zstd segment has that in its file."""
     return "" if codec == "zstd" else stored_times.to_text(times.marks)
 
 
@@ -80,7 +80,7 @@ class NewSegmentFile:
         self.stream = stream
 
     def publish(self) -> bool:
-        """Give it the target's name, durably; False: that is taken."""
+        """Give it the target's name, durably. False means that the name is taken."""
         self._sync()
         if not name_if_free(self._path, self._target):
             return False
@@ -103,7 +103,7 @@ class NewSegmentFile:
 
 @contextlib.contextmanager
 def new_segment_file(target: Path) -> Iterator[NewSegmentFile]:
-    """A file under a name of its own in the target's directory; that name is gone at the end."""
+    """A file under a name of its own in the target's directory. That name is gone at the end."""
     path = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         with path.open("xb") as stream:
@@ -113,7 +113,7 @@ def new_segment_file(target: Path) -> Iterator[NewSegmentFile]:
 
 
 def unfinished_target(name: str) -> str:
-    """The segment that the file `name` was to become; none: it is not one of ours."""
+    """The segment that the file `name` was to become. Empty means that it is not one of ours."""
     found = _TEMPORARY.fullmatch(name)
     return found["target"] if found else ""
 
@@ -126,7 +126,20 @@ def sweep(segment: Path) -> None:
                 segment.with_name(name).unlink(missing_ok=True)
 
 
-NOTHING_REDACTED: Mapping[str, int] = MappingProxyType({})
+class Recorded(NamedTuple):
+    """What the journal has of a file besides its row."""
+
+    spans: tuple[SourceSpan, ...]
+    gaps: tuple[Gap, ...]
+    marks: bytes = b""  #: when its text was stored
+    redacted: Mapping[str, int] = MappingProxyType({})  #: how often each rule of the host fired
+
+    @classmethod
+    def of(cls, journal: Journal, path: str) -> "Recorded":
+        """What `journal` has of the file at `path`."""
+        return cls(journal.spans(path), journal.gaps(path), journal.marks(path), journal.redacted_in(path))
+
+
 DAMAGED_PREFIX = "_damaged-"
 """Name of a file with frames that cannot be read, next to the segment of the frames before them."""
 
@@ -143,7 +156,7 @@ class Sealer:
         self.naming = threading.Lock()  #: held from finding a free name until it is taken
 
     def begin(self, file: OpenFile, journal: Journal, sink: Sink) -> OpenFile:
-        """Take `file` out of appending; what it is called from now on. Raises OSError, sqlite3.Error."""
+        """Take `file` out of appending. Returns it under its new name. Raises OSError, sqlite3.Error."""
         sink.release(file.path)
         with self.naming:
             sealing = journal.begin_sealing(file, self._free_name(file, journal))
@@ -193,18 +206,8 @@ class Sealer:
                 self._rename(directory / entry, sealing)
                 return
 
-    def finish(
-        self,
-        sealing: OpenFile,
-        spans: tuple[SourceSpan, ...],
-        gaps: tuple[Gap, ...],
-        frames: Frames | None = None,
-        marks: bytes = b"",
-        redacted: Mapping[str, int] = NOTHING_REDACTED,
-    ) -> None:
-        """Create the segment, from `frames` if they contain all of its text. `marks`: when it was stored.
-
-        `redacted`: how often each rule of the host fired.
+    def finish(self, sealing: OpenFile, recorded: Recorded, frames: Frames | None = None) -> None:
+        """Create the segment, from `frames` if they contain all of its text.
 
         Runs in parallel with the worker; touches only files that were renamed for sealing.
         Raises OSError: try again later.
@@ -214,23 +217,27 @@ class Sealer:
             try:
                 raw: BinaryIO = stack.enter_context(source.open("rb"))
             except FileNotFoundError:  # done before a kill, or by another collector, or another program removed it
-                if self._is_settled(sealing.sealing) or not (sealing.length or gaps):
+                if self._is_settled(sealing.sealing) or not (sealing.length or recorded.gaps):
                     return
                 raw = io.BytesIO()
-            segment, lost = self._make(sealing, raw, target, spans, gaps, frames, marks, redacted)
-        _remove(source, target, is_whole=sealing.codec == "none" or segment.bytes_raw >= sealing.raw)
-        self._report(segment, lost)
+            segment, lost = self._make(sealing, raw, target, recorded, frames)
+        is_whole = sealing.codec == "none" or segment.bytes_raw >= sealing.raw
+        with contextlib.suppress(FileNotFoundError):  # another collector was faster
+            if is_whole:
+                source.unlink()
+            else:  # frames that are not in the segment are kept for a manual repair
+                source.rename(target.with_name(DAMAGED_PREFIX + target.name))
+        sync_directory(source.parent)
+        for gap in lost:
+            events.archive_damaged(partition=segment.partition, file=segment.path, missing=gap.end - gap.start)
+        with self._counting:
+            self.sealed += 1
+        events.segment_sealed(
+            partition=segment.partition, path=segment.path, lines=segment.lines, octets=segment.bytes_raw
+        )
 
     def _make(
-        self,
-        sealing: OpenFile,
-        raw: BinaryIO,
-        target: Path,
-        spans: tuple[SourceSpan, ...],
-        gaps: tuple[Gap, ...],
-        frames: Frames | None,
-        marks: bytes,
-        redacted: Mapping[str, int],
+        self, sealing: OpenFile, raw: BinaryIO, target: Path, recorded: Recorded, frames: Frames | None
     ) -> tuple[Segment, tuple[Gap, ...]]:
         """The segment, durable and listed, and what is not in it as it was committed."""
         make_directory(target.parent)
@@ -238,7 +245,7 @@ class Sealer:
         with new_segment_file(target) as fresh:
             packed = CountingWriter(fresh.stream)
             times = StoredTimes.of(
-                marks, first_ns=sealing.first_ns, last_ns=sealing.last_ns, raw=sealing.raw or sealing.length
+                recorded.marks, first_ns=sealing.first_ns, last_ns=sealing.last_ns, raw=sealing.raw or sealing.length
             )
             text = _packed(sealing, raw, packed, frames, times)
             lost = _lost(sealing, text)
@@ -259,15 +266,15 @@ class Sealer:
                 last_seq=sealing.last_seq,
                 first_time=_rfc3339(sealing.first_ns),
                 last_time=_rfc3339(sealing.last_ns),
-                spans=spans,
-                gaps=(*gaps, *lost),
+                spans=recorded.spans,
+                gaps=(*recorded.gaps, *lost),
                 duplicates=sealing.duplicates,
                 joins=sealing.joins,
                 crc32=f"{text.crc:08x}",
                 sealed_at=now(),
                 filtered=sealing.filtered,
                 edited=sealing.edited,
-                redacted=dict(redacted),
+                redacted=dict(recorded.redacted),
                 labels=dict(sealing.labels),
                 zone=sealing.zone,
                 late=lag.late,
@@ -346,15 +353,6 @@ class Sealer:
         fresh.replace()
         return packed
 
-    def _report(self, segment: Segment, lost: tuple[Gap, ...]) -> None:
-        for gap in lost:
-            events.archive_damaged(partition=segment.partition, file=segment.path, missing=gap.end - gap.start)
-        with self._counting:
-            self.sealed += 1
-        events.segment_sealed(
-            partition=segment.partition, path=segment.path, lines=segment.lines, octets=segment.bytes_raw
-        )
-
 
 def _numbered(first: str) -> tuple[str, re.Pattern[str]]:
     """The directory of the path with number 0, and the names there that differ in number or codec alone."""
@@ -365,7 +363,7 @@ def _numbered(first: str) -> tuple[str, re.Pattern[str]]:
 def _packed(
     sealing: OpenFile, raw: BinaryIO, packed: CountingWriter, ready: Frames | None, times: StoredTimes
 ) -> ByteCounter:
-    """Pack what is committed of a file; frames are copied as they are, to the first that cannot be read.
+    """Pack what is committed of a file. Frames are copied as they are, to the first that cannot be read.
 
     Those that are `ready` were unpacked and summed when they came, and so was the text that the file should hold.
     """
@@ -381,7 +379,7 @@ def _packed(
 
 
 def _lag(sealing: OpenFile, raw: BinaryIO, times: StoredTimes) -> Lag:
-    """How far stored times and the times in lines are apart; a file of frames is not unpacked for it."""
+    """How far stored times and the times in lines are apart. A file of frames is not unpacked for it."""
     if sealing.codec != "none" or not sealing.length or not isinstance(raw, io.BufferedReader):
         return Lag()
     return lag_of(raw, times, dt.date.fromisoformat(sealing.key.date), sealing.zone)
@@ -408,16 +406,6 @@ def _lost(sealing: OpenFile, text: ByteCounter) -> tuple[Gap, ...]:
     if sealing.crc is not None and text.crc != sealing.crc:  # it is unknown which bytes differ
         return (Gap(source="", start=0, end=committed, reason=REASON_CHANGED),)
     return ()
-
-
-def _remove(source: Path, target: Path, *, is_whole: bool) -> None:
-    """Remove the raw bytes; frames that are not in the segment are kept for a manual repair."""
-    with contextlib.suppress(FileNotFoundError):  # another collector was faster
-        if is_whole:
-            source.unlink()
-        else:
-            source.rename(target.with_name(DAMAGED_PREFIX + target.name))
-    sync_directory(source.parent)
 
 
 def _rfc3339(time_ns: int) -> str:

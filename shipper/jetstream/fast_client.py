@@ -6,10 +6,7 @@ JetStream delivers the message again to the next session, without end. One such 
 nats-py keeps the status of the server under the name `Status` among the headers, where a publisher may write one, too.
 Here the status is apart from them, and only the first line of a block that no publisher wrote has one.
 
-What comes from the server, sieved: messages of direct subscriptions are taken out, the rest goes nats-py's way.
-
-On that way each byte is copied five times, into memory that is new each time: a stream reader's buffer, what is read of
-it, the parser's buffer, and two slices. Here it is parsed in the buffer that receives it, and a message is copied once.
+Messages of direct subscriptions do not pass nats-py's parser (`protocol_filter.py`).
 """
 
 import asyncio
@@ -25,129 +22,9 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import ConnectionClosedError, Error, NoRespondersError
 
-FIRST_BYTES = 64 * 1024
-MOST_BYTES = 1024 * 1024
-"""Maximum bytes of one receive; a larger message enlarges the buffer."""
+from shipper.jetstream.protocol_filter import ProtocolFilter, RawMessage
+
 _END = b"\r\n"
-
-
-class RawMessage(NamedTuple):
-    """A message as it came."""
-
-    sid: int  #: of the subscription
-    subject: bytes
-    reply: bytes
-    headers: bytes
-    payload: bytes
-
-
-class ProtocolFilter(asyncio.BufferedProtocol):
-    """Stands between a socket and the stream reader of nats-py, from the beginning of a line of the protocol on.
-
-    `take` is called with each message for which `is_wanted` is true: its subscription is a direct one.
-    """
-
-    def __init__(
-        self,
-        way: asyncio.StreamReaderProtocol,
-        is_wanted: Callable[[int], bool],
-        take: Callable[[RawMessage], None],
-    ) -> None:
-        self._way = way
-        self._is_wanted = is_wanted
-        self._take = take
-        self._buffer = bytearray(FIRST_BYTES)
-        self._view = memoryview(self._buffer)
-        self._end = 0  # of what is there; it begins at 0
-        self._whole = 0  # bytes of the first message, if that is known and not all of it is there
-
-    def get_buffer(self, _sizehint: int) -> memoryview:
-        """Where to put what comes."""
-        return self._view[self._end :]
-
-    def buffer_updated(self, nbytes: int) -> None:
-        """So many bytes came."""
-        self._end += nbytes
-        was_full = self._end == len(self._buffer)
-        if self._end >= self._whole:
-            self._whole = begin = 0
-            while begin < self._end and (end := self._handle(begin)) > begin:
-                begin = end
-            self._keep(begin)
-        if was_full or self._whole > len(self._buffer):  # more bytes came than it can hold, or will come
-            size = max(self._whole, min(2 * len(self._buffer), MOST_BYTES), self._end + FIRST_BYTES)
-            if size > len(self._buffer):
-                grown = bytearray(size)
-                grown[: self._end] = self._view[: self._end]
-                self._buffer, self._view = grown, memoryview(grown)
-
-    def put(self, octets: bytes) -> None:
-        """The same of bytes that came another way."""
-        while octets:
-            room = self.get_buffer(-1)
-            part = octets[: len(room)]
-            room[: len(part)] = part
-            octets = octets[len(part) :]
-            self.buffer_updated(len(part))
-
-    def eof_received(self) -> bool | None:
-        """The server closed its side of the connection."""
-        return self._way.eof_received()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is closed."""
-        self._way.connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        """The socket takes no more for now."""
-        self._way.pause_writing()
-
-    def resume_writing(self) -> None:
-        """It does again."""
-        self._way.resume_writing()
-
-    def _handle(self, begin: int) -> int:
-        """Deal with the line at `begin`, and its message; where the next one begins, `begin` while it is not all there.
-
-        What is not understood is for nats-py to judge.
-        """
-        line_end = self._buffer.find(_END, begin, self._end)
-        if line_end < 0:
-            return begin
-        words = bytes(self._view[begin:line_end]).split()
-        body = end = line_end + len(_END)
-        arrived = None
-        if words and words[0] in {b"HMSG", b"MSG"}:
-            try:
-                end += int(words[-1]) + len(_END)
-                if end > self._end:
-                    self._whole = end - begin
-                    return begin
-                if self._is_wanted(int(words[2])):
-                    arrived = self._arrived(words, body, end - len(_END))
-            except (ValueError, IndexError):
-                end = self._end
-        if arrived is not None:
-            self._take(arrived)
-        else:
-            self._way.data_received(bytes(self._view[begin:end]))
-        return end
-
-    def _arrived(self, words: list[bytes], body: int, end: int) -> RawMessage:
-        """The message whose first line is `words`: MSG subject sid [reply] size, HMSG ... [reply] headers size."""
-        has_headers = words[0] == b"HMSG"
-        payload = body + int(words[-2]) if has_headers else body
-        reply = words[3] if len(words) == (6 if has_headers else 5) else b""
-        headers = bytes(self._view[body:payload])
-        return RawMessage(int(words[2]), words[1], reply, headers, bytes(self._view[payload:end]))
-
-    def _keep(self, begin: int) -> None:
-        left = self._end - begin
-        if begin and left:
-            self._view[:left] = self._view[begin : self._end]
-        self._end = left
-
-
 nats.aio.client.DEFAULT_BUFFER_SIZE = 256 * 1024  # type: ignore[attr-defined,unused-ignore]
 """What nats-py reads at a time, and asyncio keeps for it: with its own 32 KiB a block arrives in two parts, and the
 socket is paused and resumed for each. asyncio itself receives 256 KiB at a time."""

@@ -13,6 +13,7 @@ import inspect
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -132,9 +133,13 @@ class PartitionHarness:
 
     # -- the stream ---------------------------------------------------------------------------------------------
 
-    def send(self, log: Log, start: int, end: int, *, last: End | None = None, gap: int = 0) -> int:
-        """A block reaches the stream; its sequence."""
-        return self.bus.store(*log.message(start, end, last=last, gap=gap))
+    def send(self, log: Log, *borders: int, last: End | None = None, gap: int = 0) -> int:
+        """Blocks between these offsets reach the stream; the sequence of the last one."""
+        return [self.bus.store(*log.message(*span, last=last, gap=gap)) for span in pairwise(borders)][-1]
+
+    def ship(self, log: Log, size: int) -> None:
+        """All of a source reaches the stream in blocks of `size` bytes."""
+        self.send(log, *range(0, len(log.data), size), len(log.data))
 
     def say(self, line: bytes, host: str = HOST) -> int:
         """A plain message reaches the stream."""

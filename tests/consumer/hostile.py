@@ -9,19 +9,25 @@ Wild = tuple[str | bytes, Mapping[str, str] | bytes, bytes]
 """Subject, headers (bytes: as they are behind the first line), payload."""
 
 
-def publish(server: NatsServer, *messages: Wild) -> None:
-    """Send `messages` and return when the server has taken them."""
+def send_raw(server: NatsServer, *commands: bytes) -> bytes:
+    """Write commands of the protocol directly, and return the replies when the server has taken all."""
+    replies = b""
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as link:
         link.sendall(b'CONNECT {"verbose":false,"pedantic":false,"headers":true}\r\n')
-        for message in messages:
-            link.sendall(_wire(*message))
+        for command in commands:
+            link.sendall(command)
         link.sendall(b"PING\r\n")
-        said = b""
-        while b"PONG" not in said:
+        while b"PONG" not in replies:
             more = link.recv(65536)
-            assert more, said
-            said = said[-4096:] + more
-        assert b"-ERR" not in said, said
+            assert more, replies
+            replies = replies[-4096:] + more
+    return replies
+
+
+def publish(server: NatsServer, *messages: Wild) -> None:
+    """Send `messages` and return when the server has taken them."""
+    replies = send_raw(server, *(_wire(*message) for message in messages))
+    assert b"-ERR" not in replies, replies
 
 
 def _wire(subject: str | bytes, headers: Mapping[str, str] | bytes, payload: bytes) -> bytes:

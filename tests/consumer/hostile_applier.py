@@ -17,7 +17,6 @@ from pathlib import Path
 from collecting import applier_of
 
 from consumer.archive.journal import Journal
-from consumer.commit.batch import begin_batch
 from consumer.commit.sink import Sink
 from consumer.partition import dead_letters
 from shipper.model import Delivery
@@ -62,7 +61,7 @@ class HostileApplier:
         outcomes = []
         for message in messages:
             batch = [self._good(), self._delivery(message.subject, dict(message.headers), message.payload)]
-            staged = self.applier.stage(begin_batch(self.journal, batch, self.holes, {}))
+            staged = self.applier.stage(self.applier.begin(batch, self.holes, {}))
             staged.outcomes["written"] -= 1
             (outcome,) = [name for name, count in (+staged.outcomes).items()]
             for dead in staged.dead_letters:

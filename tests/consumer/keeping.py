@@ -21,7 +21,7 @@ from consumer.model import Changes, Extent, Loss, OpenFile, Position, SourceKey
 from consumer.segments.compaction import Merger
 from consumer.segments.day_close import DayCloser
 from consumer.segments.retention import HOSTS, Retention
-from consumer.segments.sealer import Sealer
+from consumer.segments.sealer import Recorded, Sealer
 from shipper import layout, manifest
 from shipper.compression import Compressor
 from shipper.layout import NANOSECONDS, FileKey
@@ -117,9 +117,7 @@ def seal_all(place: Path, *, codec: str = "zstd") -> None:
                 sealer.take_up(file, journal)
             sealing = file if file.sealing else sealer.begin(file, journal, sink)
             sealer.find(sealing, journal)
-            sealer.finish(
-                sealing, journal.spans(sealing.path), journal.gaps(sealing.path), marks=journal.marks(sealing.path)
-            )
+            sealer.finish(sealing, Recorded.of(journal, sealing.path))
             journal.forget(sealing)
 
 
@@ -139,7 +137,9 @@ def tend(place: Path, *owned: Past, name: str = "here", go_on: Callable[[], bool
     sealer = Sealer(place / "archive", collector=name, codec="zstd")
     dead = more.pop("dead", ())
     settings = {"merge": 1 << 20, "segment": 1 << 27, "keep_days": 0, "keep_bytes": 0, "today": lambda: TODAY} | more
-    day_closer(place / "archive", sealer, **settings).run(owned or (Past(),), go_on, dead)
+    day_closer(place / "archive", sealer, **settings).run(
+        {each.partition: each.is_past for each in owned or (Past(),)}, go_on, dead
+    )
 
 
 def day_closer(

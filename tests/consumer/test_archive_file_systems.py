@@ -12,7 +12,6 @@ import pytest
 from auditing import LINES, Audited
 from collecting import Log
 from fleet import Fleet
-from natsd import NatsServer
 from prometheus_client import REGISTRY
 
 from consumer.model import Until
@@ -31,9 +30,7 @@ def refusing(number: int):
 
 
 @pytest.mark.parametrize("number", REFUSALS, ids=errno.errorcode.get)
-async def test_names_that_cannot_be_linked_pause_nothing(
-    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_names_that_cannot_be_linked_pause_nothing(number, tmp_path, monkeypatch):
     failed: list[str] = []
     monkeypatch.setattr(events, "archive_failed", lambda **about: failed.append(str(about)))
     monkeypatch.setattr(os, "symlink", refusing(number))
@@ -52,9 +49,7 @@ async def test_names_that_cannot_be_linked_pause_nothing(
 
 
 @pytest.mark.parametrize("what", ["file", "link to nowhere", "link to itself"])
-async def test_something_else_at_the_place_of_live_pauses_nothing(
-    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_something_else_at_the_place_of_live_pauses_nothing(what, tmp_path, monkeypatch):
     failed: list[str] = []
     monkeypatch.setattr(events, "archive_failed", lambda **about: failed.append(str(about)))
     archive = Audited(tmp_path)
@@ -69,9 +64,7 @@ async def test_something_else_at_the_place_of_live_pauses_nothing(
 
 
 @pytest.mark.parametrize("renames", [True, False])
-def test_a_name_is_given_once_with_and_without_hard_links(
-    renames: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_is_given_once_with_and_without_hard_links(renames, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "link", refusing(errno.EPERM))
     if not renames:
         monkeypatch.setattr("shipper.durable_files._C", object())
@@ -83,9 +76,7 @@ def test_a_name_is_given_once_with_and_without_hard_links(
     assert (target.read_text(), second.read_text(), first.exists()) == ("first", "second", False)
 
 
-def test_a_file_system_without_a_sync_of_directories_is_no_error_and_a_broken_disk_is_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_system_without_a_sync_of_directories_is_no_error_and_a_broken_disk_is_one(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", refusing(errno.EINVAL))
     sync_directory(tmp_path)
     monkeypatch.setattr(os, "fsync", refusing(errno.EIO))
@@ -129,9 +120,7 @@ def mounted(kind: str, directory: Path, place: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("kind", ["vfat", "exfat", "bindfs"])
-def test_an_archive_on_a_real_file_system_is_written_sealed_and_audited_without_a_pause(
-    kind: str, natsd: NatsServer, tmp_path: Path
-) -> None:
+def test_an_archive_on_a_real_file_system_is_written_sealed_and_audited_without_a_pause(kind, natsd, tmp_path):
     with Fleet(tmp_path, natsd.url, partitions=1) as fleet:
         fleet.archive.mkdir(parents=True, exist_ok=True)
         with mounted(kind, tmp_path, fleet.archive):

@@ -9,13 +9,13 @@ from shipper.layout import FileKey
 from shipper.model import Block, Edited, Encoding, End, Span
 
 
-def test_a_growing_file_to_which_nothing_was_appended_is_the_committed_file() -> None:
+def test_a_growing_file_to_which_nothing_was_appended_is_the_committed_file():
     given = {field.name: number for number, field in enumerate(fields(OpenFile), start=2)}
     file = OpenFile(**given | {"key": FileKey("2026-11-20", 1, "web1", "/a")})  # type: ignore[arg-type]
     assert GrowingFile(file).grown() == file
 
 
-def test_a_source_keeps_everything_but_what_a_block_replaces() -> None:
+def test_a_source_keeps_everything_but_what_a_block_replaces():
     given = {field.name: number for number, field in enumerate(fields(ArchivedSource), start=2)}
     known = ArchivedSource(**given)  # type: ignore[arg-type]
     block = Block(

@@ -1,13 +1,11 @@
 """What one host may spend in a day: above it the host has the damage, the others have none, and nothing is silent."""
 
-from pathlib import Path
-
 import pytest
 from auditing import Audited
 from collecting import HOST, Log, PartitionHarness
 from prometheus_client import REGISTRY
 
-from consumer.commit import host_budgets
+from consumer.commit import batch as budgets
 from consumer.model import Account, Budget, Until
 from shipper.model import End
 
@@ -51,10 +49,8 @@ async def drained(harness: PartitionHarness) -> dict[str, int]:
 # -- dead letters -----------------------------------------------------------------------------------------------------
 
 
-async def test_of_too_many_dead_letters_in_a_day_the_beginnings_are_kept_also_after_a_restart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(host_budgets, "FULL_BYTES", 4500)
+async def test_of_too_many_dead_letters_in_a_day_the_beginnings_are_kept_also_after_a_restart(tmp_path, monkeypatch):
+    monkeypatch.setattr(budgets, "FULL_BYTES", 4500)
     harness = PartitionHarness(tmp_path)
     for _ in range(3):
         say_poison(harness, octets=2000)
@@ -71,10 +67,8 @@ async def test_of_too_many_dead_letters_in_a_day_the_beginnings_are_kept_also_af
     assert all(each.headers["Dlq-Reason"] for each in letters)
 
 
-async def test_the_headers_of_a_dead_letter_that_is_cut_are_bounded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(host_budgets, "FULL_BYTES", 1000)
+async def test_the_headers_of_a_dead_letter_that_is_cut_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(budgets, "FULL_BYTES", 1000)
     harness = PartitionHarness(tmp_path)
     harness.bus.store(f"logs.p0.{HOST}", {"Log-Id": "no id", "X-Flood": "y" * 20_000}, b"x")
     await harness.drain()
@@ -83,10 +77,8 @@ async def test_the_headers_of_a_dead_letter_that_is_cut_are_bounded(
     assert letter.headers["Log-Id"] == "no id"
 
 
-async def test_dead_letters_above_the_number_of_a_day_are_counted_and_the_audit_notes_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(host_budgets, "MAX_LETTERS", 3)
+async def test_dead_letters_above_the_number_of_a_day_are_counted_and_the_audit_notes_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(budgets, "MAX_LETTERS", 3)
     harness, before = Audited(tmp_path), over_budget("dead_letters")
     for _ in range(5):
         say_poison(harness)
@@ -108,10 +100,8 @@ async def test_dead_letters_above_the_number_of_a_day_are_counted_and_the_audit_
     assert len(list(harness.dead)) == 5
 
 
-async def test_what_was_dropped_is_remembered_for_a_month_and_other_budgets_for_two_days(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(host_budgets, "MAX_LETTERS", 1)
+async def test_what_was_dropped_is_remembered_for_a_month_and_other_budgets_for_two_days(tmp_path, monkeypatch):
+    monkeypatch.setattr(budgets, "MAX_LETTERS", 1)
     harness, first = PartitionHarness(tmp_path), "2026-11-20"
     for _ in range(2):
         say_poison(harness)
@@ -130,9 +120,7 @@ async def test_what_was_dropped_is_remembered_for_a_month_and_other_budgets_for_
 
 
 @pytest.mark.parametrize("start", [(1 << 44) + 1, 1 << 52, (1 << 53) - 9, (1 << 60), (1 << 63) - 9])
-async def test_a_hole_that_no_file_can_have_is_a_dead_letter_and_the_archive_lacks_nothing(
-    tmp_path: Path, start: int
-) -> None:
+async def test_a_hole_that_no_file_can_have_is_a_dead_letter_and_the_archive_lacks_nothing(tmp_path, start):
     harness = Audited(tmp_path)
     far(harness, 1, start)
     harness.send(log(2), 0, 8)
@@ -142,10 +130,8 @@ async def test_a_hole_that_no_file_can_have_is_a_dead_letter_and_the_archive_lac
     assert harness.audit().code == 0
 
 
-async def test_all_that_a_host_reports_as_lost_in_a_day_is_bounded_also_after_a_restart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(host_budgets, "MAX_LOST", 100)
+async def test_all_that_a_host_reports_as_lost_in_a_day_is_bounded_also_after_a_restart(tmp_path, monkeypatch):
+    monkeypatch.setattr(budgets, "MAX_LOST", 100)
     harness, before = PartitionHarness(tmp_path), over_budget("lost_bytes")
     lose(harness, 1, 60)
     lose(harness, 2, 60)
@@ -163,10 +149,8 @@ async def test_all_that_a_host_reports_as_lost_in_a_day_is_bounded_also_after_a_
     assert over_budget("lost_bytes") - before == 2
 
 
-async def test_the_missing_bytes_of_all_open_holes_of_a_host_are_bounded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(host_budgets, "MAX_LOST", 100)
+async def test_the_missing_bytes_of_all_open_holes_of_a_host_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(budgets, "MAX_LOST", 100)
     harness = PartitionHarness(tmp_path)
     for number in range(1, 5):
         far(harness, number, 40)
@@ -180,9 +164,9 @@ async def test_the_missing_bytes_of_all_open_holes_of_a_host_are_bounded(
 
 
 async def test_blocks_of_more_sources_than_a_host_may_begin_in_a_day_are_dead_letters_and_others_continue(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(host_budgets, "MAX_NEW_SOURCES", 3)
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(budgets, "MAX_NEW_SOURCES", 3)
     harness, before = PartitionHarness(tmp_path), over_budget("sources")
     for number in range(1, 6):
         harness.send(log(number), 0, 4)
@@ -204,10 +188,8 @@ async def test_blocks_of_more_sources_than_a_host_may_begin_in_a_day_are_dead_le
     assert harness.text(log(4)) == TEXT
 
 
-async def test_lines_of_more_files_than_a_host_may_begin_in_a_day_are_in_its_overflow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(host_budgets, "MAX_NEW_FILES", 3)
+async def test_lines_of_more_files_than_a_host_may_begin_in_a_day_are_in_its_overflow(tmp_path, monkeypatch):
+    monkeypatch.setattr(budgets, "MAX_NEW_FILES", 3)
     harness = PartitionHarness(tmp_path)
     for number in range(1, 6):
         harness.send(log(number), 0, 8)
@@ -215,7 +197,7 @@ async def test_lines_of_more_files_than_a_host_may_begin_in_a_day_are_in_its_ove
     harness.send(log(9, host=OTHER), 0, 8)
     await harness.drain(Until.SEALED)
     assert [harness.text(log(number)) for number in range(1, 6)] == [TEXT] * 3 + [b""] * 2
-    assert harness.text(file=host_budgets.OVERFLOW) == TEXT * 2
+    assert harness.text(file=budgets.OVERFLOW) == TEXT * 2
     assert harness.text(log(9, host=OTHER)) == TEXT
     harness.clock.turn(DAY_SECONDS)
     harness.send(log(7), 0, 8)
@@ -226,7 +208,7 @@ async def test_lines_of_more_files_than_a_host_may_begin_in_a_day_are_in_its_ove
 # -- text -------------------------------------------------------------------------------------------------------------
 
 
-async def test_text_above_the_budget_of_a_day_is_archived_and_counted_also_after_a_restart(tmp_path: Path) -> None:
+async def test_text_above_the_budget_of_a_day_is_archived_and_counted_also_after_a_restart(tmp_path):
     harness = PartitionHarness(tmp_path, host_text_bytes=3 * len(TEXT))
     before = over_budget("text_bytes")
     for number in range(4):

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import nats
 from fleet import Fleet, Program, until
-from natsd import NatsServer
 from sharing import held
 
 from shipper.subjects import control_down
@@ -34,9 +33,7 @@ def append(path: Path, lines: int) -> None:
         file.writelines(b"%d a line of a log\n" % number for number in range(first, first + lines))
 
 
-def test_both_archives_together_hold_every_byte_and_each_reports_what_the_other_has(
-    tmp_path: Path, natsd: NatsServer
-) -> None:
+def test_both_archives_together_hold_every_byte_and_each_reports_what_the_other_has(tmp_path, natsd):
     config, path = tmp_path / "fshipper.toml", tmp_path / "app.log"
     config.write_text(CONFIG)
     path.touch()

@@ -24,9 +24,7 @@ held = st.dictionaries(st.integers(0, 39), st.sampled_from([*NAMES, "dead"]))
 
 
 @given(count, living, held)
-def test_every_partition_has_one_member_and_no_member_has_two_more_than_another(
-    partitions: int, members: list[Member], holders: dict[int, str]
-) -> None:
+def test_every_partition_has_one_member_and_no_member_has_two_more_than_another(partitions, members, holders):
     found = assign(range(partitions), members, holders)
     assert found.keys() == set(range(partitions))
     sizes = Counter(found.values())
@@ -35,22 +33,20 @@ def test_every_partition_has_one_member_and_no_member_has_two_more_than_another(
 
 
 @given(count, living, held, st.randoms())
-def test_the_answer_is_the_same_for_every_client(
-    partitions: int, members: list[Member], holders: dict[int, str], random: object
-) -> None:
+def test_the_answer_is_the_same_for_every_client(partitions, members, holders, random):
     others = list(members)
     random.shuffle(others)  # type: ignore[attr-defined]
     assert assign(range(partitions), members, holders) == assign(reversed(range(partitions)), others, holders)
 
 
 @given(count, living, held)
-def test_what_is_spread_well_stays_where_it_is(partitions: int, members: list[Member], holders: dict[int, str]) -> None:
+def test_what_is_spread_well_stays_where_it_is(partitions, members, holders):
     found = assign(range(partitions), members, holders)
     assert assign(range(partitions), members, found) == found
 
 
 @given(count, living.filter(lambda members: len(members) > 1))
-def test_when_one_goes_only_its_own_partitions_move(partitions: int, members: list[Member]) -> None:
+def test_when_one_goes_only_its_own_partitions_move(partitions, members):
     before = assign(range(partitions), members, {})
     gone, *left = members
     after = assign(range(partitions), left, before)
@@ -58,7 +54,7 @@ def test_when_one_goes_only_its_own_partitions_move(partitions: int, members: li
 
 
 @given(count, living.filter(lambda members: len(members) > 1))
-def test_when_one_comes_no_partition_moves_between_the_others(partitions: int, members: list[Member]) -> None:
+def test_when_one_comes_no_partition_moves_between_the_others(partitions, members):
     new, *there = members
     before = assign(range(partitions), there, {})
     after = assign(range(partitions), members, before)
@@ -66,9 +62,7 @@ def test_when_one_comes_no_partition_moves_between_the_others(partitions: int, m
 
 
 @given(count, held, st.lists(st.tuples(st.sets(st.integers(0, 39)), st.sets(st.integers(0, 39))), max_size=5))
-def test_no_member_gets_a_partition_it_refuses_and_every_accepted_one_has_an_owner(
-    partitions: int, holders: dict[int, str], limits: list[tuple[set[int], set[int]]]
-) -> None:
+def test_no_member_gets_a_partition_it_refuses_and_every_accepted_one_has_an_owner(partitions, holders, limits):
     members = [
         member(name, tuple(sorted(only)), tuple(sorted(refused)))
         for name, (only, refused) in zip(NAMES, limits, strict=False)
@@ -80,6 +74,6 @@ def test_no_member_gets_a_partition_it_refuses_and_every_accepted_one_has_an_own
 
 
 @pytest.mark.parametrize(("partitions", "sizes"), [(4, [2, 2]), (5, [2, 3]), (1, [0, 1])])
-def test_two_collectors_share_alike(partitions: int, sizes: list[int]) -> None:
+def test_two_collectors_share_alike(partitions, sizes):
     found = Counter(assign(range(partitions), [member("a"), member("b")], {}).values())
     assert sorted([found["a"], found["b"]]) == sizes

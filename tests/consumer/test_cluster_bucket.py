@@ -34,7 +34,7 @@ def shared(tmp_path: Path, natsd: NatsServer):
         yield shared
 
 
-def test_two_collectors_keep_their_shares_whatever_happens_to_the_leases(shared: Shared, natsd: NatsServer) -> None:
+def test_two_collectors_keep_their_shares_whatever_happens_to_the_leases(shared, natsd):
     first, second = shared.consume(), shared.consume()
     until(lambda: len(held(first)) == len(held(second)) == 1, what=lambda: first.log + second.log)
     everybody = held(first), held(second)
@@ -72,7 +72,7 @@ async def delete_bucket(url: str) -> None:
     await client.close()
 
 
-def test_without_the_right_to_have_leases_the_locks_decide_and_the_next_collector_stands_by(tmp_path: Path) -> None:
+def test_without_the_right_to_have_leases_the_locks_decide_and_the_next_collector_stands_by(tmp_path):
     """A collector with leases never bypasses one without: that one would not be fenced, as it checks no lease."""
     with (
         running(tmp_path / "natsd", extra=USERS) as natsd,
@@ -99,9 +99,7 @@ def test_without_the_right_to_have_leases_the_locks_decide_and_the_next_collecto
         assert "epoch=1" not in second.log + third.log
 
 
-def test_streams_that_are_added_are_read_and_status_and_metrics_show_who_owns_what(
-    tmp_path: Path, natsd: NatsServer
-) -> None:
+def test_streams_that_are_added_are_read_and_status_and_metrics_show_who_owns_what(tmp_path, natsd):
     with Shared(tmp_path, natsd.url, partitions=1, lease=f"{LEASE}s") as shared:
         shared.apply()
         ports = [18641, 18642]

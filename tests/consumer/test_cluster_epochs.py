@@ -49,54 +49,50 @@ def place(tmp_path: Path) -> ArchiveLocation:
 # -- the decision -------------------------------------------------------------------------------------------------
 
 
-def test_a_free_lock_on_the_same_kernel_proves_that_the_one_before_is_dead() -> None:
-    assert step(sight()) is ClaimAction.CONTINUE
+UNMADE = replace(CLAIM, lock="k/9:9", epoch=3)
+THEIRS = replace(UNMADE, archive="theirs")
+ELSEWHERE = "another kernel/1:2"
+DECISIONS = {
+    "a free lock on the same kernel proves that the one before is dead": [(ClaimAction.CONTINUE, {})],
+    "a live lease is waited for": [(ClaimAction.WAIT, {"locked": False}), (ClaimAction.WAIT, {"lock": ELSEWHERE})],
+    "a paused owner whose lease ran out is fenced in its epoch": [
+        (ClaimAction.BEGIN, {"locked": False, "expired": True})
+    ],
+    "an owner on another machine whose lease ran out may wake up too": [
+        (ClaimAction.BEGIN, {"lock": ELSEWHERE, "expired": True})
+    ],
+    "an owner that returned its partition is followed in its epoch": [
+        (ClaimAction.CONTINUE, {"claim": CLAIM.ended(), "lock": ELSEWHERE})
+    ],
+    # that process would not be fenced: it checks no lease before it writes
+    "a lock that is held without a lease is never gone around": [
+        (ClaimAction.WAIT, {"claim": None, "locked": False, "expired": True}),
+        (ClaimAction.WAIT, {"claim": CLAIM.ended(), "locked": False, "expired": True}),
+        (ClaimAction.WAIT, {"locked": False, "expired": True, "holder": 8}),
+    ],
+    # the collector that claimed it may be paused after its copy; its number has to stay below ours
+    "a new epoch that was claimed and never made is not claimed again": [
+        (ClaimAction.BEGIN, {"claim": UNMADE, "expired": True}),
+        (ClaimAction.BEGIN, {"claim": UNMADE.ended()}),
+    ],
+    "an owner with another archive is followed when it is done or silent": [
+        (ClaimAction.WAIT, {"claim": THEIRS}),
+        (ClaimAction.CONTINUE, {"claim": THEIRS, "expired": True}),
+        (ClaimAction.CONTINUE, {"claim": THEIRS.ended()}),
+    ],
+    "the files of a template have one name, so they need the lock": [
+        (ClaimAction.WAIT, {"locked": False, "expired": True, "has_epochs": False}),
+        (ClaimAction.CONTINUE, {"lock": ELSEWHERE, "expired": True, "has_epochs": False}),
+    ],
+}
 
 
-def test_a_live_lease_is_waited_for() -> None:
-    assert step(sight(locked=False)) is ClaimAction.WAIT
-    assert step(sight(lock="another kernel/1:2")) is ClaimAction.WAIT
+@pytest.mark.parametrize("cases", DECISIONS.values(), ids=DECISIONS)
+def test_how_a_partition_is_begun(cases):
+    assert [step(sight(**fields)) for _, fields in cases] == [action for action, _ in cases]
 
 
-def test_a_paused_owner_whose_lease_ran_out_is_fenced_in_its_epoch() -> None:
-    assert step(sight(locked=False, expired=True)) is ClaimAction.BEGIN
-
-
-def test_an_owner_on_another_machine_whose_lease_ran_out_may_wake_up_too() -> None:
-    assert step(sight(lock="another kernel/1:2", expired=True)) is ClaimAction.BEGIN
-
-
-def test_an_owner_that_returned_its_partition_is_followed_in_its_epoch() -> None:
-    assert step(sight(claim=CLAIM.ended(), lock="another kernel/1:2")) is ClaimAction.CONTINUE
-
-
-def test_a_lock_that_is_held_without_a_lease_is_never_gone_around() -> None:
-    """That process would not be fenced: it checks no lease before it writes."""
-    assert step(sight(claim=None, locked=False, expired=True)) is ClaimAction.WAIT
-    assert step(sight(claim=CLAIM.ended(), locked=False, expired=True)) is ClaimAction.WAIT
-    assert step(sight(locked=False, expired=True, holder=8)) is ClaimAction.WAIT
-
-
-def test_a_new_epoch_that_was_claimed_and_never_made_is_not_claimed_again() -> None:
-    """The collector that claimed it may be paused after its copy; its number has to stay below ours."""
-    unmade = Claim(owner="c1", instance="i1", host="h", pid=7, archive="mine", lock="k/9:9", epoch=3)
-    assert step(sight(claim=unmade, expired=True)) is ClaimAction.BEGIN
-    assert step(sight(claim=unmade.ended())) is ClaimAction.BEGIN
-
-
-def test_an_owner_with_another_archive_is_followed_when_it_is_done_or_silent() -> None:
-    theirs = Claim(owner="c1", instance="i1", host="h", pid=7, archive="theirs", lock="k/9:9", epoch=3)
-    assert step(sight(claim=theirs)) is ClaimAction.WAIT
-    assert step(sight(claim=theirs, expired=True)) is ClaimAction.CONTINUE
-    assert step(sight(claim=theirs.ended())) is ClaimAction.CONTINUE
-
-
-def test_the_files_of_a_template_have_one_name_so_they_need_the_lock() -> None:
-    assert step(sight(locked=False, expired=True, has_epochs=False)) is ClaimAction.WAIT
-    assert step(sight(lock="another kernel/1:2", expired=True, has_epochs=False)) is ClaimAction.CONTINUE
-
-
-def test_the_number_of_a_new_epoch_is_above_every_claim_and_every_journal(place: ArchiveLocation) -> None:
+def test_the_number_of_a_new_epoch_is_above_every_claim_and_every_journal(place):
     Journal(place.journal(0, 0)).close()
     held = try_lock(place.lock(0, 0), "test")
     assert held is not None
@@ -114,7 +110,7 @@ def test_the_number_of_a_new_epoch_is_above_every_claim_and_every_journal(place:
 # -- what they report ---------------------------------------------------------------------------------------------
 
 
-def test_fields_of_a_newer_version_are_ignored_and_an_invalid_entry_yields_nothing() -> None:
+def test_fields_of_a_newer_version_are_ignored_and_an_invalid_entry_yields_nothing():
     assert to_claim(encode(CLAIM)) == CLAIM
     assert to_claim(encode(CLAIM)[:-1] + b',"mood":"good"}') == CLAIM
     assert to_claim(b"") is to_claim(b"[]") is to_claim(b'{"v":2}') is to_claim(b'{"v":1}') is None
@@ -135,7 +131,7 @@ def test_fields_of_a_newer_version_are_ignored_and_an_invalid_entry_yields_nothi
 # -- days ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_day_is_not_over_while_another_partition_of_the_archive_may_add_to_it(place: ArchiveLocation) -> None:
+async def test_a_day_is_not_over_while_another_partition_of_the_archive_may_add_to_it(place):
     claims = {
         "done": replace(CLAIM, past="2026-11-20"),
         "behind": replace(CLAIM, past="2026-11-19"),
@@ -180,7 +176,7 @@ async def others_past(place: ArchiveLocation, claim: Claim | None, *, looked: bo
 # -- silence ------------------------------------------------------------------------------------------------------
 
 
-def test_silence_is_counted_only_while_a_reader_polls() -> None:
+def test_silence_is_counted_only_while_a_reader_polls():
     clock = Clock()
     watch, entry = ChangeClock(every=1.0, clock=clock), {"k": Entry(1, b"")}
     watch.observe(entry)
@@ -197,7 +193,7 @@ def test_silence_is_counted_only_while_a_reader_polls() -> None:
     assert watch.still("k") == 0
 
 
-def test_a_change_restarts_the_silence_and_a_removed_entry_is_a_change() -> None:
+def test_a_change_restarts_the_silence_and_a_removed_entry_is_a_change():
     clock = Clock()
     watch = ChangeClock(every=1.0, clock=clock)
     assert not watch.knew("k")
@@ -212,7 +208,7 @@ def test_a_change_restarts_the_silence_and_a_removed_entry_is_a_change() -> None
 # -- names --------------------------------------------------------------------------------------------------------
 
 
-def test_two_that_live_have_two_names_and_a_free_name_is_taken_again(tmp_path: Path) -> None:
+def test_two_that_live_have_two_names_and_a_free_name_is_taken_again(tmp_path):
     first, second = take_name(tmp_path, "web1"), take_name(tmp_path, "web1")
     assert (first.text, second.text) == ("web1", "web1-2")
     first.held.close()
@@ -222,7 +218,7 @@ def test_two_that_live_have_two_names_and_a_free_name_is_taken_again(tmp_path: P
     second.held.close()
 
 
-def test_a_dead_name_is_one_with_an_open_day_whose_lock_is_free_and_not_taken_meanwhile(tmp_path: Path) -> None:
+def test_a_dead_name_is_one_with_an_open_day_whose_lock_is_free_and_not_taken_meanwhile(tmp_path):
     day = tmp_path / "_manifest" / "date=2026-11-20"
     day.mkdir(parents=True)
     for name in ("mine", "dead", "alive", "closed", "a%2Fb"):
@@ -259,7 +255,7 @@ def writer(journal: Path):
             process.kill()
 
 
-def test_a_copy_of_a_journal_is_one_of_its_commits_wherever_its_writer_was_paused(place: ArchiveLocation) -> None:
+def test_a_copy_of_a_journal_is_one_of_its_commits_wherever_its_writer_was_paused(place):
     source = place.journal(0, 0)
     with writer(source) as process:
         for epoch in range(1, 16):
@@ -273,9 +269,7 @@ def test_a_copy_of_a_journal_is_one_of_its_commits_wherever_its_writer_was_pause
     assert not list(place.journals.glob(".*"))
 
 
-def test_a_copy_that_a_checkpoint_came_into_is_made_again(
-    place: ArchiveLocation, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_that_a_checkpoint_came_into_is_made_again(place, monkeypatch):
     """Else old pages of the log would stand over newer ones of the database."""
     source = Journal(place.journal(0, 0))
     commit(source, 1, 60)
@@ -308,7 +302,7 @@ def _applied(journal: Path) -> int:
         return int(database.execute("SELECT applied FROM stream").fetchone()[0])
 
 
-def test_what_the_old_owner_commits_after_the_copy_does_not_count(place: ArchiveLocation) -> None:
+def test_what_the_old_owner_commits_after_the_copy_does_not_count(place):
     old = Journal(place.journal(0, 0))
     old.commit(Changes(position=Position(applied=5, resume=6)))
     begin_epoch(place, 0, copied=0, epoch=1)
@@ -318,7 +312,7 @@ def test_what_the_old_owner_commits_after_the_copy_does_not_count(place: Archive
         assert new.position.applied == 5
 
 
-def test_an_epoch_is_made_once_and_never_over_another(place: ArchiveLocation) -> None:
+def test_an_epoch_is_made_once_and_never_over_another(place):
     Journal(place.journal(0, 0)).close()
     begin_epoch(place, 0, copied=0, epoch=1)
     made = place.journal(0, 1).read_bytes()
@@ -328,7 +322,7 @@ def test_an_epoch_is_made_once_and_never_over_another(place: ArchiveLocation) ->
     assert place.newest_epoch(0) == 1
 
 
-def test_leftovers_of_an_epoch_are_removed_when_no_collector_can_write_it_any_more(place: ArchiveLocation) -> None:
+def test_leftovers_of_an_epoch_are_removed_when_no_collector_can_write_it_any_more(place):
     Journal(place.journal(0, 0)).close()
     begin_epoch(place, 0, copied=0, epoch=1)
     (place.journals / f".{place.journal(0, 1).name}.7.tmp").touch()  # of a kill
@@ -347,7 +341,7 @@ def test_leftovers_of_an_epoch_are_removed_when_no_collector_can_write_it_any_mo
     assert [path.name for path in place.journals.iterdir()] == ["logs.p0.1.sqlite"]
 
 
-def test_what_is_to_be_put_aside_is_not_swept_though_only_its_later_name_is_known(place: ArchiveLocation) -> None:
+def test_what_is_to_be_put_aside_is_not_swept_though_only_its_later_name_is_known(place):
     Journal(place.journal(0, 0)).close()
     begin_epoch(place, 0, copied=0, epoch=1)
     opened = place.directory / "date=2026-11-20/partition=0/host=h/_open-app.log"

@@ -35,7 +35,7 @@ def say(capsys: pytest.CaptureFixture[str], text: str) -> None:
         print(f"\n{text}")
 
 
-def test_a_second_collector_shares_the_work_and_a_third_stands_by_until_one_leaves(shared: Shared) -> None:
+def test_a_second_collector_shares_the_work_and_a_third_stands_by_until_one_leaves(shared):
     first = shared.consume()
     until(lambda: held(first) == {0, 1})
     send(shared)
@@ -58,9 +58,7 @@ def test_a_second_collector_shares_the_work_and_a_third_stands_by_until_one_leav
     assert not {path.name for path in (shared.archive / "_lock").glob("collector=*-4.lock")}
 
 
-def test_when_one_is_killed_the_other_takes_over_within_ten_seconds(
-    shared: Shared, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_when_one_is_killed_the_other_takes_over_within_ten_seconds(shared, capsys):
     first, second = shared.consume(), shared.consume()
     until(lambda: len(held(first)) == len(held(second)) == 1, what=lambda: first.log + second.log)
     send(shared)
@@ -76,9 +74,7 @@ def test_when_one_is_killed_the_other_takes_over_within_ten_seconds(
     assert second.stop() == 0
 
 
-def test_a_paused_collector_is_fenced_and_writes_nothing_when_it_wakes(
-    shared: Shared, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_paused_collector_is_fenced_and_writes_nothing_when_it_wakes(shared, capsys):
     first, second = shared.consume(), shared.consume()
     until(lambda: len(held(first)) == len(held(second)) == 1, what=lambda: first.log + second.log)
     send(shared)
@@ -117,9 +113,7 @@ STATEMENTS = [
 ]
 
 
-def test_wherever_collectors_stop_another_continues_and_no_write_after_waking_is_lost(
-    tmp_path: Path, natsd: NatsServer
-) -> None:
+def test_wherever_collectors_stop_another_continues_and_no_write_after_waking_is_lost(tmp_path, natsd):
     """One collector for each statement, each with a partition of its own."""
     partitions = len(STATEMENTS)
     hosts = {partition_for(host, partitions): host for host in (f"web{number}.example.net" for number in range(100))}
@@ -150,7 +144,7 @@ def test_wherever_collectors_stop_another_continues_and_no_write_after_waking_is
         assert not list(shared.archive.glob("date=*/*/*/[._]*"))
 
 
-def test_a_partition_that_cannot_be_read_from_the_start_ends_no_collector_of_others(shared: Shared) -> None:
+def test_a_partition_that_cannot_be_read_from_the_start_ends_no_collector_of_others(shared):
     async def delete_consumer() -> None:
         async with administration(NatsSettings(url=(shared.url,))) as admin:
             await admin.delete_consumer("LOGS_1", COLLECTOR)

@@ -4,7 +4,6 @@ import datetime as dt
 import os
 from pathlib import Path
 
-import pytest
 from collecting import HOST, Log, PartitionHarness, cuts
 from fleet import unpack
 from keeping import day_closer
@@ -24,8 +23,7 @@ def days(harness: PartitionHarness) -> DayCloser:
     return day_closer(harness.archive, harness.sealer, **settings, today=lambda: dt.date(2026, 11, 23))
 
 
-async def test_blocks_of_two_days_go_to_two_days_and_the_older_is_sealed_and_closed(tmp_path: Path) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
+async def test_blocks_of_two_days_go_to_two_days_and_the_older_is_sealed_and_closed(harness, log):
     harness.send(log, 0, 1000)
     async with harness.running() as worker:
         await becomes(lambda: len(harness.text(log)) == 1000)
@@ -35,7 +33,7 @@ async def test_blocks_of_two_days_go_to_two_days_and_the_older_is_sealed_and_clo
         harness.send(log, 1000, 2000)
         await becomes(harness.segments)
         await becomes(lambda: worker.is_past(DAY))
-        days(harness).run([worker], lambda: True)  # "past" for the partition, the collector and the calendar
+        days(harness).run({0: worker.is_past}, lambda: True)  # "past" for the partition, the collector and the calendar
         assert not worker.is_past("2026-11-21")
     (segment,) = harness.segments()
     assert segment.path.startswith(f"date={DAY}/")
@@ -43,32 +41,23 @@ async def test_blocks_of_two_days_go_to_two_days_and_the_older_is_sealed_and_clo
     assert next(harness.archive.glob("date=2026-11-21/*/*/_open-*")).read_bytes() == LINES[1000:2000]
 
 
-async def test_a_day_is_closed_when_every_partition_has_passed_it_and_not_before(tmp_path: Path) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
+async def test_a_day_is_closed_when_every_partition_has_passed_it_and_not_before(harness, log):
     harness.send(log, 0, 1000)
     await harness.drain(Until.SEALED)
 
-    class Other:
-        partition = 0
-        past = False
-
-        def is_past(self, date: str) -> bool:
-            return self.past
-
-    one, other = Other(), Other()
-    one.past = True
-    days(harness).run([one, other], lambda: True)
+    past = [True, False]
+    owned = {0: lambda _: past[0], 1: lambda _: past[1]}
+    days(harness).run(owned, lambda: True)
     assert not list(harness.archive.glob("_manifest/*/*.done"))
-    other.past = True
-    days(harness).run([one, other], lambda: True, everywhere=lambda _: False)
+    past[1] = True
+    days(harness).run(owned, lambda: True, everywhere=lambda _: False)
     assert not list(harness.archive.glob("_manifest/*/*.done"))
-    days(harness).run([one, other], lambda: True)
+    days(harness).run(owned, lambda: True)
     assert [path.name for path in harness.archive.glob("_manifest/*/*.done")] == ["here.done"]
     assert harness.sealer.dates() == []
 
 
-async def test_segments_of_a_day_are_merged_before_it_is_closed(tmp_path: Path) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
+async def test_segments_of_a_day_are_merged_before_it_is_closed(harness, log):
     for start, end in cuts(LINES[:4000], 1000):
         harness.send(log, start, end)
         await harness.drain(Until.SEALED)
@@ -77,16 +66,15 @@ async def test_segments_of_a_day_are_merged_before_it_is_closed(tmp_path: Path) 
     harness.wall.turn(86400)
     async with harness.running() as worker:
         await becomes(lambda: worker.is_past(DAY))
-        days(harness).run([worker], lambda: True)
+        days(harness).run({0: worker.is_past}, lambda: True)
     (whole,) = standing(harness.segments())
     assert len(whole.replaces) == 4
     assert unpack(harness.archive / whole.path) == LINES[:4000]
     assert [path.name for path in harness.archive.glob("_manifest/*/*.done")] == ["here.done"]
 
 
-async def test_a_silent_stream_closes_the_day_when_it_is_over(tmp_path: Path) -> None:
+async def test_a_silent_stream_closes_the_day_when_it_is_over(harness, log):
     """Nothing new comes that could show that the day is over: the clock does, while the stream is read to its end."""
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
     harness.send(log, 0, 1000)
     async with harness.running() as worker:
         await becomes(lambda: worker._maintenance.stream.read_at)
@@ -96,7 +84,7 @@ async def test_a_silent_stream_closes_the_day_when_it_is_over(tmp_path: Path) ->
         await becomes(lambda: worker.is_past(DAY))
 
 
-async def test_an_open_hole_keeps_its_day_open(tmp_path: Path) -> None:
+async def test_an_open_hole_keeps_its_day_open(tmp_path):
     harness, log = PartitionHarness(tmp_path, hole_patience=1e9), Log(LINES)
     harness.send(log, 0, 1000)
     harness.send(log, 2000, 3000)
@@ -110,7 +98,7 @@ async def test_an_open_hole_keeps_its_day_open(tmp_path: Path) -> None:
         assert not worker.is_past(DAY)
 
 
-async def test_a_silent_file_is_sealed(tmp_path: Path) -> None:
+async def test_a_silent_file_is_sealed(tmp_path):
     harness, log = PartitionHarness(tmp_path, idle_seal=3600), Log(LINES)
     harness.send(log, 0, 1000)
     async with harness.running() as worker:
@@ -123,8 +111,7 @@ async def test_a_silent_file_is_sealed(tmp_path: Path) -> None:
     assert harness.text(log) == LINES[:2000]
 
 
-async def test_the_live_link_follows_the_open_file(tmp_path: Path) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
+async def test_the_live_link_follows_the_open_file(harness, log):
     link = harness.archive / "live" / HOST / "var/log/app.log"
     harness.send(log, 0, 1000)
     await harness.drain()
@@ -138,7 +125,7 @@ async def test_the_live_link_follows_the_open_file(tmp_path: Path) -> None:
     assert not link.is_symlink()
 
 
-async def test_a_template_decides_where_lines_go_and_nothing_is_sealed(tmp_path: Path) -> None:
+async def test_a_template_decides_where_lines_go_and_nothing_is_sealed(tmp_path):
     harness, log = PartitionHarness(tmp_path, template="{host}/%Y-%m-%d.log"), Log(b"one\ntwo\n")
     harness.send(log, 0, 8)
     harness.say(b"plain")
@@ -151,7 +138,7 @@ async def test_a_template_decides_where_lines_go_and_nothing_is_sealed(tmp_path:
     assert (harness.archive / HOST / "2026-11-21.log").read_bytes() == b"next day\n"
 
 
-async def test_a_template_file_of_an_old_day_is_closed_and_appended_when_more_comes(tmp_path: Path) -> None:
+async def test_a_template_file_of_an_old_day_is_closed_and_appended_when_more_comes(tmp_path):
     harness = PartitionHarness(tmp_path, template="{host}.log")
     harness.say(b"one")
     harness.wall.turn(2 * 86400)
@@ -164,9 +151,7 @@ async def test_a_template_file_of_an_old_day_is_closed_and_appended_when_more_co
     assert (harness.archive / f"{HOST}.log").read_bytes() == b"one\ntwo\nthree\n"
 
 
-async def test_the_stream_is_read_on_while_the_many_files_of_an_old_day_are_sealed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_stream_is_read_on_while_the_many_files_of_an_old_day_are_sealed(tmp_path, monkeypatch):
     monkeypatch.setattr("consumer.partition.sealing.SEALING_SECONDS", 0.0)  # one file at a time
     harness = PartitionHarness(tmp_path)
     for number in range(20):

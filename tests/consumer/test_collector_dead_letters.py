@@ -1,7 +1,6 @@
 """What fails for its own sake goes to the dead letters with its reason; everything else goes on."""
 
 import gzip
-from pathlib import Path
 
 import pytest
 import zstandard
@@ -34,9 +33,7 @@ def damaged(log: Log, start: int, end: int, headers: dict[str, str | None], payl
         (Encoding.GZIP, {}, b"no member", "gzip"),
     ],
 )
-async def test_a_damaged_payload_is_kept_with_its_reason_and_leaves_a_gap(
-    tmp_path: Path, encoding: Encoding, headers: dict[str, str], payload: bytes, reason: str
-) -> None:
+async def test_a_damaged_payload_is_kept_with_its_reason_and_leaves_a_gap(tmp_path, encoding, headers, payload, reason):
     harness, log = PartitionHarness(tmp_path), Log(LINES, encoding=encoding)
     harness.send(log, 0, 4)
     harness.bus.store(*damaged(log, 4, 8, headers, payload))
@@ -67,9 +64,7 @@ async def test_a_damaged_payload_is_kept_with_its_reason_and_leaves_a_gap(
         ({"Log-File": "/%ED%B2%80%00"}, "absolute"),
     ],
 )
-async def test_damaged_headers_stop_no_other_message(
-    tmp_path: Path, headers: dict[str, str], reason: str | None
-) -> None:
+async def test_damaged_headers_stop_no_other_message(tmp_path, headers, reason):
     harness, log, other = (
         PartitionHarness(tmp_path),
         Log(LINES),
@@ -83,10 +78,9 @@ async def test_damaged_headers_stop_no_other_message(
 
 
 async def test_a_copy_of_a_stored_message_that_the_server_sent_to_another_hosts_subject_is_no_line_of_that_host(
-    tmp_path: Path,
-) -> None:
+    harness, log
+):
     """As when a host names the log subject of another as the reply subject of a direct get."""
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
     copied = {"Nats-Stream": "LOGS_1", "Nats-Subject": "logs.p1.web9", "Nats-Sequence": "7"}
     harness.send(log, 0, 4)
     subject, headers, payload = log.message(4, 8)
@@ -101,7 +95,7 @@ async def test_a_copy_of_a_stored_message_that_the_server_sent_to_another_hosts_
     assert ["copy of a stored message" in dead.headers["Dlq-Reason"] for dead in harness.dead] == [True] * 3
 
 
-async def test_what_is_read_again_is_not_buried_twice(tmp_path: Path) -> None:
+async def test_what_is_read_again_is_not_buried_twice(tmp_path):
     harness, log, holed = PartitionHarness(tmp_path), Log(LINES), Log(LINES, id="00000000000000b2")
     harness.bus.acks.hold()  # no program answers
     sequence = harness.send(holed, 4, 8)  # a hole: the next session begins here
@@ -118,8 +112,7 @@ async def test_what_is_read_again_is_not_buried_twice(tmp_path: Path) -> None:
     assert not len(harness.dead)
 
 
-async def test_without_a_stream_for_dead_letters_no_bad_message_is_acknowledged_or_lost(tmp_path: Path) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
+async def test_without_a_stream_for_dead_letters_no_bad_message_is_acknowledged_or_lost(harness, log):
     harness.bus.remove_stream("DLQ")
     harness.send(log, 0, 4)
     harness.bus.store(*damaged(log, 4, 8, {}, b"damaged"))
@@ -151,10 +144,7 @@ async def test_without_a_stream_for_dead_letters_no_bad_message_is_acknowledged_
         {"X-Control": "a\x00b\x7f"},
     ],
 )
-async def test_headers_of_a_dead_letter_have_no_effect_and_do_not_stop_it(
-    tmp_path: Path, headers: dict[str, str]
-) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_headers_of_a_dead_letter_have_no_effect_and_do_not_stop_it(harness, headers):
     harness.bus.store("logs.p0.*", {"Log-Id": "bad", **headers}, bytes(1_048_000))
     await harness.drain()
     (dead,) = harness.dead
@@ -176,7 +166,7 @@ HOSTILE_FILES = [
 
 
 @pytest.mark.parametrize("template", ["", "by-host/{host}/{file}-%Y.log"])
-async def test_hostile_names_stay_inside_the_archive_and_stop_no_other_message(tmp_path: Path, template: str) -> None:
+async def test_hostile_names_stay_inside_the_archive_and_stop_no_other_message(tmp_path, template):
     harness, sound = PartitionHarness(tmp_path, template=template), Log(b"sound\n", id="ffffffffffffffff")
     logs = [
         Log(b"x\n", id=f"{number:016x}", host=host, file=file)
@@ -196,7 +186,7 @@ async def test_hostile_names_stay_inside_the_archive_and_stop_no_other_message(t
 
 
 @pytest.mark.parametrize("template", ["", "{host}.log", "{file}"])
-def test_a_name_that_no_file_system_takes_is_poison_and_no_error_of_the_archive(template: str, tmp_path: Path) -> None:
+def test_a_name_that_no_file_system_takes_is_poison_and_no_error_of_the_archive(template, tmp_path):
     where = Layout(tmp_path, template)
     hosts = ["%" * 120] if template != "{file}" else []
     for host in hosts:

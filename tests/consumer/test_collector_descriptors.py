@@ -2,10 +2,9 @@
 
 import errno
 import os
-from pathlib import Path
 
 import pytest
-from collecting import HOST, Log, PartitionHarness, cuts
+from collecting import HOST, Log, cuts
 
 from consumer.commit import disk_io
 from consumer.commit.sink import Sink
@@ -15,8 +14,7 @@ from shipper.layout import FileKey
 LINES = b"".join(b"%d a line\n" % number for number in range(200))
 
 
-async def test_more_files_than_descriptors_are_all_written(tmp_path: Path) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_more_files_than_descriptors_are_all_written(harness):
     logs = [Log(LINES, id=f"{number:016x}", file=f"/var/log/{number}.log") for number in range(50)]
     for span in cuts(LINES, 700):
         for log in logs:
@@ -30,9 +28,7 @@ async def test_more_files_than_descriptors_are_all_written(tmp_path: Path) -> No
         assert harness.text(log) == LINES
 
 
-def test_a_file_that_makes_room_and_cannot_be_synced_is_still_open_and_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_makes_room_and_cannot_be_synced_is_still_open_and_tried_again(tmp_path, monkeypatch):
     monkeypatch.setattr(disk_io, "_reports", lambda _: False)  # else all are synced by one call, open or closed
     sink = Sink(tmp_path, open_files=1, links=False)
     files = [OpenFile(path=name, key=FileKey("2026-11-20", 0, HOST, name)) for name in ("a", "b")]

@@ -23,7 +23,6 @@ from producer.model import Piece
 from producer.transform.edits import Edits
 from shipper import codec
 from shipper.compression import Compressor
-from shipper.errors import ConfigError
 from shipper.model import Block, Edited, Encoding, Span
 
 ID = "00000000000000a1"
@@ -103,7 +102,7 @@ def _loads(draw: st.DrawFn, text: bytes, borders: list[int]) -> list[list[Piece]
 
 @settings(max_examples=80, deadline=None)
 @given(st.data())
-def test_whatever_borders_and_resends_the_archive_holds_the_edited_text_once(data: st.DataObject) -> None:
+def test_whatever_borders_and_resends_the_archive_holds_the_edited_text_once(data):
     text = data.draw(texts())
     sent = data.draw(runs(text))
     encoding = data.draw(st.sampled_from(Encoding))
@@ -136,9 +135,7 @@ def _lines(text: bytes, whole: Piece) -> list[Piece]:
 
 @pytest.mark.parametrize("rules", [RULES, Edits.of(keep_lines=["never"]), Edits.of(redact=[r"[a-z]+"])])
 @pytest.mark.parametrize("watermark", range(0, 47, 3))
-async def test_a_block_that_overlaps_by_any_bytes_is_written_without_a_hole_in_the_account(
-    watermark: int, rules: Edits, tmp_path: Path
-) -> None:
+async def test_a_block_that_overlaps_by_any_bytes_is_written_without_a_hole_in_the_account(watermark, rules, tmp_path):
     text = b"one a@b.example two\nDEBUG three\nfour id=12\nfive"
     harness = PartitionHarness(tmp_path)
     send(harness, [piece(text, 0, watermark)], rules=Edits()) if watermark else None
@@ -149,9 +146,7 @@ async def test_a_block_that_overlaps_by_any_bytes_is_written_without_a_hole_in_t
     assert harness.text(file=FILE).startswith(text[:watermark])
 
 
-async def test_a_left_out_run_across_the_watermark_gives_nothing_and_a_redaction_across_it_comes_once_more(
-    tmp_path: Path,
-) -> None:
+async def test_a_left_out_run_across_the_watermark_gives_nothing_and_a_redaction_across_it_comes_once_more(tmp_path):
     text = b"one a@b.example two\nDEBUG three\nfour\n"
     harness = PartitionHarness(tmp_path)
     send(harness, [piece(text, 0, 6)], rules=Edits())
@@ -163,9 +158,7 @@ async def test_a_left_out_run_across_the_watermark_gives_nothing_and_a_redaction
 
 @pytest.mark.parametrize("rest", [b"DEBUG\nnext\n", b"DEBUG\nDEBUG\nnext\n"])
 @pytest.mark.parametrize("again_from", [0, 3])
-async def test_where_the_rest_of_a_line_is_left_out_the_next_line_is_a_line_of_its_own(
-    again_from: int, rest: bytes, tmp_path: Path
-) -> None:
+async def test_where_the_rest_of_a_line_is_left_out_the_next_line_is_a_line_of_its_own(again_from, rest, tmp_path):
     """`--once` shipped its beginning; then it grew, and was judged anew: sent again whole, or by other rules."""
     harness, text = PartitionHarness(tmp_path), b"one" + rest
     send(harness, [piece(text, 0, 3)])
@@ -180,8 +173,7 @@ async def test_where_the_rest_of_a_line_is_left_out_the_next_line_is_a_line_of_i
     assert file.joins == 1
 
 
-async def test_a_file_of_which_every_line_is_left_out_is_an_empty_segment_that_reports_it(tmp_path: Path) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_a_file_of_which_every_line_is_left_out_is_an_empty_segment_that_reports_it(harness):
     text = b"DEBUG\n" * 1000
     send(harness, [piece(text, 0, 3000), piece(text, 3000, 6000)])
     await harness.drain(Until.SEALED)
@@ -191,8 +183,7 @@ async def test_a_file_of_which_every_line_is_left_out_is_an_empty_segment_that_r
     assert len(harness.stream) == 1
 
 
-async def test_the_newest_labels_of_a_file_are_in_its_manifest_line_also_without_edits(tmp_path: Path) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_the_newest_labels_of_a_file_are_in_its_manifest_line_also_without_edits(harness):
     text = b"one\ntwo\n"
     send(harness, [piece(text, 0, 4)], rules=Edits.of(labels={"env": "test"}))
     await harness.drain()
@@ -204,9 +195,7 @@ async def test_the_newest_labels_of_a_file_are_in_its_manifest_line_also_without
     assert segment.labels == {"env": "prod", "dc": "ams é&="}
 
 
-async def test_after_an_edited_block_the_next_one_proves_the_source_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_after_an_edited_block_the_next_one_proves_the_source_again(tmp_path, monkeypatch):
     told: list[int] = []
     monkeypatch.setattr("shipper.events.source_rewritten", lambda **what: told.append(what["offset"]))
     text, other = b"DEBUG one\ntwo\nthree\nfour\n", b"other one\ntwo\nthree\nfour\n"
@@ -221,9 +210,7 @@ async def test_after_an_edited_block_the_next_one_proves_the_source_again(
 
 
 @pytest.mark.parametrize(("owner", "name"), [(Sink, "append"), (Sink, "sync"), (Journal, "commit")])
-async def test_killed_before_or_after_the_commit_the_account_holds(
-    owner: type, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_killed_before_or_after_the_commit_the_account_holds(owner, name, tmp_path, monkeypatch):
     text = b"".join(LINES) * 20
     for after in (False, True):
         (tmp_path / str(after)).mkdir()
@@ -252,8 +239,7 @@ def with_edits(block: Block, content: int, filtered: int) -> Block:
 
 @pytest.mark.parametrize("spoil", BAD.values(), ids=BAD)
 @pytest.mark.parametrize("encoding", [Encoding.IDENTITY, Encoding.ZSTD, Encoding.GZIP])
-async def test_a_block_whose_edits_do_not_fit_is_a_dead_letter_and_a_gap(spoil, encoding, tmp_path: Path) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_a_block_whose_edits_do_not_fit_is_a_dead_letter_and_a_gap(spoil, encoding, harness):
     text = b"DEBUG x\nfour id=1\n"
     (entry,) = Encoder(Compressor(Encoding.IDENTITY), RULES).entries([piece(text, 0, len(text))])
     block, data = spoil(codec.from_headers(entry.headers), entry.payload)
@@ -311,8 +297,7 @@ async def as_version_1(harness: PartitionHarness) -> None:
     old.close()
 
 
-async def test_a_journal_of_the_version_before_is_read_on_and_grows_the_account(tmp_path: Path) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_a_journal_of_the_version_before_is_read_on_and_grows_the_account(harness):
     log = Log(b"one\ntwo\nDEBUG\nid=5\n")
     harness.send(log, 0, 8)
     await harness.drain()
@@ -330,10 +315,7 @@ async def test_a_journal_of_the_version_before_is_read_on_and_grows_the_account(
 
 
 @pytest.mark.parametrize("version", [1, 2])
-async def test_a_kill_while_the_journal_is_migrated_leaves_the_version_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
-) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_a_kill_while_the_journal_is_migrated_leaves_the_version_before(harness, monkeypatch, version):
     harness.send(log := Log(b"one\n"), 0, 4)
     await harness.drain()
     await as_version_1(harness)
@@ -344,12 +326,3 @@ async def test_a_kill_while_the_journal_is_migrated_leaves_the_version_before(
     monkeypatch.undo()
     await harness.drain(Until.SEALED)
     assert harness.text(log) == b"one\n"
-
-
-def test_a_journal_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
-    Journal(tmp_path / "journal.sqlite").close()
-    with sqlite3.connect(tmp_path / "journal.sqlite") as database:
-        database.execute("PRAGMA user_version = 99")
-    database.close()
-    with pytest.raises(ConfigError, match="version 99"):
-        Journal(tmp_path / "journal.sqlite")

@@ -11,11 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumer.archive.journal import Journal
-from consumer.commit.batch import begin_batch
 from consumer.commit.sink import Sink
-from consumer.commit.watermark import BlockOutcome, begin, judge, missing_after, missing_before
+from consumer.commit.watermark import BlockOutcome, judge, missing_after, missing_before
 from consumer.model import ArchivedSource, SourceKey, Until
-from shipper.codec import from_headers
 from shipper.model import Block, Delivery, Encoding, End, Span
 
 SIZE = 60
@@ -47,35 +45,31 @@ def known(watermark: int, *, ended: bool = False, origin: int = 0) -> ArchivedSo
         (11, 11, BlockOutcome.HOLE),
     ],
 )
-def test_a_block_is_accepted_iff_it_begins_at_or_before_the_watermark_and_ends_after_it(
-    start: int, end: int, verdict: BlockOutcome
-) -> None:
+def test_a_block_is_accepted_iff_it_begins_at_or_before_the_watermark_and_ends_after_it(start, end, verdict):
     assert judge(block(start, end), known(10)) is verdict
 
 
-def test_the_end_of_a_source_is_news_once() -> None:
+def test_the_end_of_a_source_is_news_once():
     farewell = block(10, 10, last=End.ROTATED)
     assert judge(farewell, known(10)) is BlockOutcome.WRITE
     assert judge(farewell, known(10, ended=True)) is BlockOutcome.DUPLICATE
     assert judge(farewell, known(9)) is BlockOutcome.HOLE
 
 
-def test_what_is_given_up_is_passed_and_nothing_beyond_it() -> None:
+def test_what_is_given_up_is_passed_and_nothing_beyond_it():
     assert judge(block(11, 20), known(10), given_up_at=11) is BlockOutcome.GAP
     assert judge(block(12, 20), known(10), given_up_at=11) is BlockOutcome.HOLE
     assert missing_before(block(15, 20), known(10)) == Span(10, 15)
 
 
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50))
-def test_a_lost_end_counts_only_bytes_that_the_archive_lacks(at: int, gap: int, watermark: int) -> None:
+def test_a_lost_end_counts_only_bytes_that_the_archive_lacks(at, gap, watermark):
     lost = missing_after(block(at, at, last=End.TRUNCATED, gap=gap), known(watermark))
     assert set(range(*lost)) == set(range(at, at + gap)) - set(range(watermark))
 
 
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40), st.booleans(), st.booleans())
-def test_every_block_has_exactly_one_verdict_and_none_loses_bytes(
-    start: int, length: int, watermark: int, ends: bool, ended: bool
-) -> None:
+def test_every_block_has_exactly_one_verdict_and_none_loses_bytes(start, length, watermark, ends, ended):
     verdict = judge(block(start, start + length, last=End.DELETED if ends else None), known(watermark, ended=ended))
     new = set(range(start, start + length)) - set(range(watermark))
     if verdict is BlockOutcome.DUPLICATE:
@@ -103,9 +97,7 @@ def sessions(draw: st.DrawFn) -> list[tuple[int, int]]:
 
 @settings(max_examples=60, deadline=None)
 @given(sessions(), st.integers(1, 5), st.binary(min_size=SIZE, max_size=SIZE))
-def test_any_interleaving_of_resends_gives_the_source_exactly(
-    order: list[tuple[int, int]], at_once: int, data: bytes
-) -> None:
+def test_any_interleaving_of_resends_gives_the_source_exactly(order, at_once, data):
     """A session that began too late leaves a missing range; a last resend from the origin, as requested, fills it."""
     log = Log(data, encoding=Encoding.IDENTITY)
     with TemporaryDirectory() as directory:
@@ -119,7 +111,7 @@ def test_any_interleaving_of_resends_gives_the_source_exactly(
         ]
         holes = {}
         for first in range(0, len(deliveries), at_once):
-            staged = applier.stage(begin_batch(journal, deliveries[first : first + at_once], holes, {}))
+            staged = applier.stage(applier.begin(deliveries[first : first + at_once], holes, {}))
             sink.sync()
             journal.commit(staged)
             holes = staged.holes
@@ -135,7 +127,7 @@ def test_any_interleaving_of_resends_gives_the_source_exactly(
         journal.close()
 
 
-async def test_the_overlap_of_a_resent_block_is_trimmed(tmp_path: Path) -> None:
+async def test_the_overlap_of_a_resent_block_is_trimmed(tmp_path):
     harness, log = PartitionHarness(tmp_path), Log(b"one\ntwo\nthree\n")
     for span in [(0, 8), (0, 4), (4, 14), (0, 14)]:
         harness.send(log, *span)
@@ -146,7 +138,7 @@ async def test_the_overlap_of_a_resent_block_is_trimmed(tmp_path: Path) -> None:
     assert harness.segments()[0].duplicates == 3
 
 
-async def test_a_source_begins_at_its_origin(tmp_path: Path) -> None:
+async def test_a_source_begins_at_its_origin(tmp_path):
     harness, log = PartitionHarness(tmp_path), Log(b"old\nnew\n", origin=4)
     harness.send(log, 4, 8)
     await harness.drain()
@@ -154,16 +146,14 @@ async def test_a_source_begins_at_its_origin(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", list(Encoding))
-async def test_every_encoding_comes_out_as_it_went_in(tmp_path: Path, encoding: Encoding) -> None:
+async def test_every_encoding_comes_out_as_it_went_in(tmp_path, encoding):
     harness, log = PartitionHarness(tmp_path), Log(b"one\r\n\ntw\0o\n", encoding=encoding)
-    harness.send(log, 0, 5)
-    harness.send(log, 5, 6)
-    harness.send(log, 6, 11)
+    harness.send(log, 0, 5, 6, 11)
     await harness.drain()
     assert harness.text(log) == log.data
 
 
-async def test_a_source_that_ended_without_a_newline_is_closed_by_one_before_the_next(tmp_path: Path) -> None:
+async def test_a_source_that_ended_without_a_newline_is_closed_by_one_before_the_next(tmp_path):
     harness, first, second = PartitionHarness(tmp_path), Log(b"no newline"), Log(b"another\n", id="00000000000000b2")
     harness.send(first, 0, 10)
     await harness.drain()  # the rest comes to another process
@@ -175,15 +165,14 @@ async def test_a_source_that_ended_without_a_newline_is_closed_by_one_before_the
     assert [(span.source, span.start, span.end) for span in segment.spans] == [(first.id, 0, 10), (second.id, 0, 8)]
 
 
-async def test_the_rest_of_a_line_continues_it(tmp_path: Path) -> None:
+async def test_the_rest_of_a_line_continues_it(tmp_path):
     harness, log = PartitionHarness(tmp_path), Log(b"no newline yet\n")
-    harness.send(log, 0, 10)
-    harness.send(log, 10, 15)
+    harness.send(log, 0, 10, 15)
     await harness.drain()
     assert harness.text(log) == log.data
 
 
-async def test_a_plain_message_after_an_open_line_is_a_line_of_its_own(tmp_path: Path) -> None:
+async def test_a_plain_message_after_an_open_line_is_a_line_of_its_own(tmp_path):
     harness, log = PartitionHarness(tmp_path), Log(b"open", file="/messages.log")
     harness.send(log, 0, 4)
     harness.say(b"plain")
@@ -191,8 +180,7 @@ async def test_a_plain_message_after_an_open_line_is_a_line_of_its_own(tmp_path:
     assert harness.text(log) == b"open\nplain\n"
 
 
-async def test_plain_messages_are_written_once_over_restarts(tmp_path: Path) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_plain_messages_are_written_once_over_restarts(harness):
     for number in range(10):
         harness.say(b"%d" % number)
         if number % 3 == 0:
@@ -201,8 +189,7 @@ async def test_plain_messages_are_written_once_over_restarts(tmp_path: Path) -> 
     assert harness.text(file="messages.log") == b"".join(b"%d\n" % number for number in range(10))
 
 
-async def test_cloned_machines_with_the_same_source_ids_do_not_disturb_each_other(tmp_path: Path) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_cloned_machines_with_the_same_source_ids_do_not_disturb_each_other(harness):
     logs = [Log(b"mine\n"), Log(b"yours\n", host="web2.example.net")]
     for log in logs:
         harness.send(log, 0, len(log.data))
@@ -212,7 +199,7 @@ async def test_cloned_machines_with_the_same_source_ids_do_not_disturb_each_othe
 
 
 @pytest.mark.parametrize("gap", [0, 7])
-async def test_a_farewell_is_noted_once_however_often_it_comes(tmp_path: Path, gap: int) -> None:
+async def test_a_farewell_is_noted_once_however_often_it_comes(tmp_path, gap):
     harness, log = PartitionHarness(tmp_path), Log(b"one\n")
     harness.send(log, 0, 4)
     for _ in range(3):
@@ -224,7 +211,7 @@ async def test_a_farewell_is_noted_once_however_often_it_comes(tmp_path: Path, g
     assert harness.text(log) == b"one\n"
 
 
-async def test_the_loss_of_a_source_of_which_nothing_came_is_in_the_manifest(tmp_path: Path) -> None:
+async def test_the_loss_of_a_source_of_which_nothing_came_is_in_the_manifest(tmp_path):
     harness, log = PartitionHarness(tmp_path), Log(b"")
     harness.send(log, 0, 0, last=End.DELETED, gap=100)
     await harness.drain(Until.SEALED)
@@ -232,7 +219,7 @@ async def test_the_loss_of_a_source_of_which_nothing_came_is_in_the_manifest(tmp
     assert (segment.bytes_raw, segment.gaps[0].end) == (0, 100)
 
 
-async def test_a_farewell_from_before_what_is_here_moves_nothing_back(tmp_path: Path) -> None:
+async def test_a_farewell_from_before_what_is_here_moves_nothing_back(tmp_path):
     harness, log = PartitionHarness(tmp_path), Log(b"one\ntwo\nend\n")
     harness.send(log, 0, 8)
     subject, headers, payload = log.message(4, 4, last=End.ROTATED)
@@ -243,9 +230,7 @@ async def test_a_farewell_from_before_what_is_here_moves_nothing_back(tmp_path: 
     assert harness.text(log) == log.data
 
 
-async def test_a_file_rewritten_in_place_is_written_and_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_file_rewritten_in_place_is_written_and_reported(tmp_path, monkeypatch):
     harness, log = PartitionHarness(tmp_path), Log(b"one\ntwo\n")
     told = []
     monkeypatch.setattr("shipper.events.source_rewritten", lambda **what: told.append(what["offset"]))
@@ -255,9 +240,3 @@ async def test_a_file_rewritten_in_place_is_written_and_reported(
     await harness.drain()
     assert harness.text(log) == b"one\ntwo\n"
     assert told == [4]
-
-
-def test_what_begins_is_at_its_origin() -> None:
-    _, headers, _ = Log(b"0123456789\n", origin=4).message(4, 11)
-    found = begin(from_headers(headers), HOST)
-    assert (found.watermark, found.origin, found.key) == (4, 4, SourceKey(HOST, "00000000000000a1"))

@@ -68,7 +68,7 @@ def is_archived(fleet: Fleet) -> bool:
     return fleet.archived(SLOW, "messages.log") == b"a line\n"
 
 
-def test_a_flood_in_another_partition_delays_a_host_by_a_few_batches(fleet: Fleet) -> None:
+def test_a_flood_in_another_partition_delays_a_host_by_a_few_batches(fleet):
     flooded, quiet = partition_for(FLOODING, 2), partition_for(SLOW, 2)
     assert flooded != quiet
     path = flood(fleet)
@@ -84,7 +84,7 @@ def test_a_flood_in_another_partition_delays_a_host_by_a_few_batches(fleet: Flee
     assert len(behind) > FEW, "the flood was over: nothing was shown"
 
 
-def test_however_much_is_in_a_stream_no_batch_is_longer_than_it_must_be(fleet: Fleet) -> None:
+def test_however_much_is_in_a_stream_no_batch_is_longer_than_it_must_be(fleet):
     """In its own partition a host waits for what is before it: the stream's order is the order of the files."""
     path = flood(fleet)
     say(fleet, partition_for(FLOODING, 2))

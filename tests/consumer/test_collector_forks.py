@@ -3,7 +3,6 @@
 import asyncio
 import zlib
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from collecting import HOST, Log, PartitionHarness, kill_at
@@ -27,15 +26,12 @@ def fork_ids(harness: PartitionHarness) -> tuple[str, ...]:
 
 
 async def begun(harness: PartitionHarness) -> None:
-    harness.send(ONE, 0, AT)
-    harness.send(ONE, AT, len(ONE.data))
+    harness.send(ONE, 0, AT, len(ONE.data))
 
 
 @pytest.mark.parametrize("where", ["same batch", "same collector", "next collector", "sealed"])
 @pytest.mark.parametrize("frames", ["none", "zstd", "gzip"])
-async def test_other_bytes_inside_an_archived_block_are_a_source_of_their_own(
-    tmp_path: Path, where: str, frames: str
-) -> None:
+async def test_other_bytes_inside_an_archived_block_are_a_source_of_their_own(tmp_path, where, frames):
     harness = PartitionHarness(tmp_path, frames=frames, codec="gzip" if frames == "gzip" else "zstd")
     await begun(harness)
     if where == "same collector":
@@ -64,7 +60,7 @@ async def test_other_bytes_inside_an_archived_block_are_a_source_of_their_own(
 
 @pytest.mark.parametrize("frames", ["none", "zstd"])
 @pytest.mark.parametrize("sealed", [False, True])
-async def test_the_same_bytes_again_are_no_fork_however_they_are_cut(tmp_path: Path, frames: str, sealed: bool) -> None:
+async def test_the_same_bytes_again_are_no_fork_however_they_are_cut(tmp_path, frames, sealed):
     harness = PartitionHarness(tmp_path, frames=frames)
     rotated = Log(b"of the rotated file\n" * 9, id="00000000000000a0")
     harness.send(rotated, 0, len(rotated.data))
@@ -78,8 +74,7 @@ async def test_the_same_bytes_again_are_no_fork_however_they_are_cut(tmp_path: P
     assert fork_ids(harness) == ()
 
 
-async def test_both_continue_from_both_forks_and_one_that_is_sent_again_is_dropped(tmp_path: Path) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_both_continue_from_both_forks_and_one_that_is_sent_again_is_dropped(harness):
     one, other = replace(ONE), replace(OTHER)
     await begun(harness)
     written = {True: ONE.data[AT:], False: OTHER.data[AT:]}
@@ -104,10 +99,7 @@ async def test_both_continue_from_both_forks_and_one_that_is_sent_again_is_dropp
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize(("owner", "name"), [(Sink, "append"), (Sink, "sync"), (Journal, "commit")])
-async def test_killed_while_a_fork_begins_it_is_archived_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, after: bool
-) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_killed_while_a_fork_begins_it_is_archived_once(harness, monkeypatch, owner, name, after):
     await begun(harness)
     await harness.drain()
     harness.send(OTHER, AT, len(OTHER.data))
@@ -120,20 +112,18 @@ async def test_killed_while_a_fork_begins_it_is_archived_once(
     assert len(fork_ids(harness)) == 1
 
 
-async def test_a_stream_that_was_restored_forks_nothing_and_doubles_nothing(tmp_path: Path) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_a_stream_that_was_restored_forks_nothing_and_doubles_nothing(harness):
     await begun(harness)
     harness.send(OTHER, AT, len(OTHER.data))
     await harness.drain()
     for log in (ONE, OTHER):  # producers send again what a lost server had
-        harness.send(log, 0, AT)
-        harness.send(log, AT, len(log.data))
+        harness.send(log, 0, AT, len(log.data))
     await harness.drain()
     assert harness.text(ONE) == ONE.data + OTHER.data[AT:]
     assert len(fork_ids(harness)) == 1
 
 
-async def test_more_forks_than_one_source_may_have_are_dead_letters(tmp_path: Path, monkeypatch) -> None:
+async def test_more_forks_than_one_source_may_have_are_dead_letters(tmp_path, monkeypatch):
     monkeypatch.setattr(forks, "MAX_FORKS", 3)
     harness = PartitionHarness(tmp_path)
     await begun(harness)
@@ -147,9 +137,7 @@ async def test_more_forks_than_one_source_may_have_are_dead_letters(tmp_path: Pa
     ] * 2
 
 
-async def test_what_cannot_be_compared_is_a_duplicate_until_what_follows_proves_that_it_was_none(
-    tmp_path: Path, monkeypatch
-) -> None:
+async def test_what_cannot_be_compared_is_a_duplicate_until_what_follows_proves_that_it_was_none(tmp_path, monkeypatch):
     monkeypatch.setattr(forks, "MAX_SCANNED_BYTES", 0)
     harness = PartitionHarness(tmp_path)
     await begun(harness)
@@ -164,8 +152,7 @@ async def test_what_cannot_be_compared_is_a_duplicate_until_what_follows_proves_
     assert len(fork_ids(harness)) == 1
 
 
-async def test_a_damaged_block_that_was_sent_again_is_a_duplicate(tmp_path: Path) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_a_damaged_block_that_was_sent_again_is_a_duplicate(harness):
     await begun(harness)
     await harness.drain()
     subject, headers, _ = OTHER.message(AT, len(OTHER.data))
@@ -175,13 +162,12 @@ async def test_a_damaged_block_that_was_sent_again_is_a_duplicate(tmp_path: Path
 
 
 @pytest.mark.parametrize("start", [0, 1, AT, len(ONE.data)])
-def test_the_sum_before_a_block_is_computed_from_its_sums(start: int) -> None:
+def test_the_sum_before_a_block_is_computed_from_its_sums(start):
     block = from_headers(ONE.message(start, len(ONE.data))[1])
     assert forks.crc_before(block) == zlib.crc32(ONE.data[:start])
 
 
-async def test_forks_of_sources_that_are_forgotten_are_forgotten(tmp_path: Path) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_forks_of_sources_that_are_forgotten_are_forgotten(harness):
     await begun(harness)
     harness.send(OTHER, AT, len(OTHER.data))
     await harness.drain()

@@ -1,7 +1,5 @@
 """The stream is not what it was: recreated, restored, or short of what it had acknowledged."""
 
-from pathlib import Path
-
 import pytest
 from collecting import Log, PartitionHarness
 from waiting import becomes
@@ -11,10 +9,8 @@ from shipper.errors import Unavailable
 LINES = b"one\ntwo\nthree\n"
 
 
-async def test_a_recreated_stream_is_read_from_its_first_message_and_nothing_is_doubled(tmp_path: Path) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
-    harness.send(log, 0, 4)
-    harness.send(log, 4, 8)
+async def test_a_recreated_stream_is_read_from_its_first_message_and_nothing_is_doubled(harness, log):
+    harness.send(log, 0, 4, 8)
     harness.say(b"before")
     await harness.drain()
     harness.stream.recreate()
@@ -27,10 +23,7 @@ async def test_a_recreated_stream_is_read_from_its_first_message_and_nothing_is_
     assert harness.text(file="messages.log") == b"before\nafter\n"
 
 
-async def test_a_server_that_lost_its_newest_messages_does_not_hide_the_new_ones_under_their_numbers(
-    tmp_path: Path,
-) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
+async def test_a_server_that_lost_its_newest_messages_does_not_hide_the_new_ones_under_their_numbers(harness, log):
     harness.say(b"stays")
     harness.send(log, 0, 4)
     harness.say(b"archived before it was lost")
@@ -45,8 +38,7 @@ async def test_a_server_that_lost_its_newest_messages_does_not_hide_the_new_ones
     assert harness.text(file="messages.log") == b"stays\narchived before it was lost\nnew\n"
 
 
-async def test_a_shorter_stream_is_noticed_before_anything_new_comes(tmp_path: Path) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_a_shorter_stream_is_noticed_before_anything_new_comes(harness):
     for line in (b"1", b"2", b"3"):
         harness.say(line)
     await harness.drain()
@@ -58,8 +50,7 @@ async def test_a_shorter_stream_is_noticed_before_anything_new_comes(tmp_path: P
     assert harness.text(file="messages.log") == b"1\n2\n3\n4\n"
 
 
-async def test_a_recreated_stream_is_noticed_also_where_the_last_message_cannot_be_compared(tmp_path: Path) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
+async def test_a_recreated_stream_is_noticed_also_where_the_last_message_cannot_be_compared(harness, log):
     for line in (b"1", b"2", b"3"):
         harness.say(line)
     await harness.drain()
@@ -73,8 +64,7 @@ async def test_a_recreated_stream_is_noticed_also_where_the_last_message_cannot_
     assert harness.text(file="messages.log") == b"1\n2\n3\n4\n6\n"
 
 
-async def test_a_purged_stream_is_the_same_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
+async def test_a_purged_stream_is_the_same_stream(harness, log, monkeypatch):
     changed = []
     monkeypatch.setattr("shipper.events.history_changed", lambda **what: changed.append(what))
     harness.send(log, 0, 8)
@@ -87,8 +77,7 @@ async def test_a_purged_stream_is_the_same_stream(tmp_path: Path, monkeypatch: p
     assert not changed
 
 
-async def test_acknowledged_is_not_archived_a_collector_begins_where_its_journal_is(tmp_path: Path) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
+async def test_acknowledged_is_not_archived_a_collector_begins_where_its_journal_is(harness, log):
     for span in [(0, 4), (4, 8), (8, 14)]:
         harness.send(log, *span)
     harness.stream.ack_floor = 3  # by another collector, or by a journal that was restored since
@@ -96,15 +85,14 @@ async def test_acknowledged_is_not_archived_a_collector_begins_where_its_journal
     assert harness.text(log) == LINES
 
 
-async def test_a_stream_that_does_not_exist_is_reported_with_its_name(tmp_path: Path) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_a_stream_that_does_not_exist_is_reported_with_its_name(harness):
     harness.patience = 0.5
     harness.bus.remove_stream("LOGS_0")
     with pytest.raises(Unavailable, match="LOGS_0"):
         await harness.drain()
 
 
-async def test_sessions_that_end_in_the_middle_are_followed_by_others(tmp_path: Path) -> None:
+async def test_sessions_that_end_in_the_middle_are_followed_by_others(tmp_path):
     harness, log = PartitionHarness(tmp_path), Log(LINES * 100)
     async with harness.running():
         for start in range(0, len(log.data), 100):

@@ -3,12 +3,11 @@
 import asyncio
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 from fleet import Fleet, until
-from natsd import NatsServer, running
+from natsd import running
 
 from partitioner.topology import shipped_template
 from shipper.jetstream.admin import administration
@@ -32,9 +31,7 @@ def config_of(url: str, **more: Any) -> Mapping[str, Any]:
     return info["config"] if info else {}
 
 
-def test_a_consumer_that_is_deleted_under_traffic_is_made_again_as_it_was_and_the_archive_is_the_file(
-    tmp_path: Path, natsd: NatsServer
-) -> None:
+def test_a_consumer_that_is_deleted_under_traffic_is_made_again_as_it_was_and_the_archive_is_the_file(tmp_path, natsd):
     log = tmp_path / "app.log"
     log.write_bytes(b"")
     template = tmp_path / "template.json"
@@ -62,9 +59,7 @@ def test_a_consumer_that_is_deleted_under_traffic_is_made_again_as_it_was_and_th
         assert fleet.run("partition", "plan", "--partitions", "1", "--template", str(template)).returncode == 0
 
 
-def test_a_drain_creates_the_consumer_that_is_missing_when_it_starts_as_apply_would(
-    tmp_path: Path, natsd: NatsServer
-) -> None:
+def test_a_drain_creates_the_consumer_that_is_missing_when_it_starts_as_apply_would(tmp_path, natsd):
     log = tmp_path / "app.log"
     log.write_bytes(b"one\ntwo\n")
     with Fleet(tmp_path, natsd.url, partitions=1) as fleet:
@@ -87,7 +82,7 @@ authorization {{ users = [
 """
 
 
-def test_without_the_right_the_collector_waits_names_the_command_and_continues_when_it_was_run(tmp_path: Path) -> None:
+def test_without_the_right_the_collector_waits_names_the_command_and_continues_when_it_was_run(tmp_path):
     log = tmp_path / "app.log"
     log.write_bytes(b"one\n")
     everything = {"NATS_USER": "all", "NATS_PASSWORD": "all"}
@@ -113,7 +108,7 @@ def test_without_the_right_the_collector_waits_names_the_command_and_continues_w
         until(lambda: fleet.archived(HOST, log) == b"one\ntwo\n", what=lambda: collector.log)
 
 
-def test_the_consumer_of_the_collector_is_that_of_the_shipped_template() -> None:
+def test_the_consumer_of_the_collector_is_that_of_the_shipped_template():
     assert shipped_consumer() == shipped_template().consumer
     config = ConsumerRecovery().config(STREAM, COLLECTOR)
     assert {key: config[key] for key in shipped_template().consumer} == shipped_template().consumer
@@ -121,9 +116,7 @@ def test_the_consumer_of_the_collector_is_that_of_the_shipped_template() -> None
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_a_consumer_is_created_only_after_it_was_missing_for_a_while(
-    again: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_consumer_is_created_only_after_it_was_missing_for_a_while(again, monkeypatch):
     now = [100.0]
     monkeypatch.setattr("shipper.jetstream.pull_consumer.time.monotonic", lambda: now[0])
     lost = ConsumerRecovery()

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from collecting import HOST, Log, PartitionHarness
@@ -21,30 +20,30 @@ LASTING = {"v": 1, "answer": "resent", "lasting": True}
 HOLE = Hole(source=SourceKey(HOST, "a"), file="/f", sequence=7, missing=Span(4, 8))
 
 
-def test_a_hole_is_waited_for_then_requested_several_times_then_given_up() -> None:
+def test_a_hole_is_waited_for_then_requested_several_times_then_given_up():
     clock = Clock()
     holes = OpenHoles(patience=30, limit=100, clock=clock)
     holes.update({HOLE.source: HOLE})
     assert holes.next_action(HOLE, at_once=False) is HoleAction.WAIT
     clock.turn(30)
-    assert holes.next_action(HOLE, at_once=False) is HoleAction.ASK
+    assert holes.next_action(HOLE, at_once=False) is HoleAction.REQUEST
     holes.answered(HOLE, Answer.RESENT)
     assert holes.next_action(HOLE, at_once=True) is HoleAction.WAIT
     clock.turn(30)
-    assert holes.next_action(HOLE, at_once=False) is HoleAction.ASK
+    assert holes.next_action(HOLE, at_once=False) is HoleAction.REQUEST
     clock.turn(40)
     assert holes.next_action(HOLE, at_once=False) is HoleAction.GIVE_UP
 
 
-def test_what_the_producer_does_not_have_is_given_up_immediately() -> None:
+def test_what_the_producer_does_not_have_is_given_up_immediately():
     holes = OpenHoles(patience=30, limit=100, clock=Clock())
     holes.update({HOLE.source: HOLE})
-    assert holes.next_action(HOLE, at_once=True) is HoleAction.ASK
+    assert holes.next_action(HOLE, at_once=True) is HoleAction.REQUEST
     holes.answered(HOLE, Answer.GONE)
     assert holes.next_action(HOLE, at_once=False) is HoleAction.GIVE_UP
 
 
-async def test_a_resend_fills_a_hole(tmp_path: Path) -> None:
+async def test_a_resend_fills_a_hole(tmp_path):
     harness, log = PartitionHarness(tmp_path, hole_patience=1e9), Log(LINES)
     for span in [(0, 4), (8, 14), (14, 19), (4, 14), (14, 19)]:
         harness.send(log, *span)
@@ -54,8 +53,7 @@ async def test_a_resend_fills_a_hole(tmp_path: Path) -> None:
         assert journal.position.resume == 6
 
 
-async def test_an_open_hole_is_where_the_next_collector_begins(tmp_path: Path) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
+async def test_an_open_hole_is_where_the_next_collector_begins(harness, log):
     harness.send(log, 0, 4)
     behind = harness.send(log, 8, 14)
     harness.send(log, 14, 19)
@@ -70,8 +68,7 @@ async def test_an_open_hole_is_where_the_next_collector_begins(tmp_path: Path) -
     assert harness.text(log) == LINES
 
 
-async def test_a_drain_with_an_unanswered_missing_range_seals_nothing_and_names_the_next_step(tmp_path: Path) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
+async def test_a_drain_with_an_unanswered_missing_range_seals_nothing_and_names_the_next_step(harness, log):
     harness.send(log, 4, 8)
     with pytest.raises(ShipperError) as caught:
         await harness.drain(Until.SEALED)
@@ -79,8 +76,7 @@ async def test_a_drain_with_an_unanswered_missing_range_seals_nothing_and_names_
     assert len(harness.stream) == 1
 
 
-async def test_the_producer_is_queried_and_what_it_sends_again_is_written(tmp_path: Path) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
+async def test_the_producer_is_queried_and_what_it_sends_again_is_written(harness, log):
     asked = []
 
     def answer(question):
@@ -96,7 +92,7 @@ async def test_the_producer_is_queried_and_what_it_sends_again_is_written(tmp_pa
     assert asked == [{"v": 1, "ask": "resend", "source": log.id, "from": 4}]
 
 
-async def test_a_running_collector_sends_a_request_after_its_patience(tmp_path: Path) -> None:
+async def test_a_running_collector_sends_a_request_after_its_patience(tmp_path):
     harness, log = PartitionHarness(tmp_path, hole_patience=0.05), Log(LINES)
     asked = asyncio.Event()
     harness.producer(HOST, lambda question: asked.set())
@@ -105,12 +101,10 @@ async def test_a_running_collector_sends_a_request_after_its_patience(tmp_path: 
         await asyncio.wait_for(asked.wait(), 10)
 
 
-async def test_bytes_that_are_gone_leave_a_gap_record_and_the_later_ones_are_written(tmp_path: Path) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
+async def test_bytes_that_are_gone_leave_a_gap_record_and_the_later_ones_are_written(harness, log):
     harness.producer(HOST, lambda question: {"v": 1, "answer": "gone"})
     harness.send(log, 0, 4)
-    harness.send(log, 8, 14)
-    harness.send(log, 14, 19)
+    harness.send(log, 8, 14, 19)
     harness.say(b"plain")
     await harness.drain(Until.SEALED)
     assert harness.text(log) == b"one\nthree\nfour\n"
@@ -121,7 +115,7 @@ async def test_bytes_that_are_gone_leave_a_gap_record_and_the_later_ones_are_wri
     assert (segment.first_seq, segment.last_seq) == (1, 3)
 
 
-async def test_giving_up_one_hole_keeps_what_follows_another(tmp_path: Path) -> None:
+async def test_giving_up_one_hole_keeps_what_follows_another(tmp_path):
     """The older hole's blocks are in the stream: reading on after the younger one would lose them."""
     harness, old, young = (
         PartitionHarness(tmp_path),
@@ -147,9 +141,7 @@ async def test_giving_up_one_hole_keeps_what_follows_another(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("max_bytes", [-1, 10_000], ids=["old", "nearly full"])
-async def test_nothing_is_purged_past_an_open_hole(
-    max_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nothing_is_purged_past_an_open_hole(max_bytes, tmp_path, monkeypatch):
     monkeypatch.setattr("consumer.partition.purge.PURGE_SECONDS", 0.01)
     monkeypatch.setattr("consumer.partition.maintenance.MARK_SECONDS", 0.01)
     harness, log = PartitionHarness(tmp_path, replay_window=0, hole_patience=1e9), Log(LINES)
@@ -180,9 +172,7 @@ def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PartitionHarness:
     return harness
 
 
-async def test_what_follows_a_hole_makes_room_in_a_full_stream_when_it_is_promised_again(
-    full: PartitionHarness,
-) -> None:
+async def test_what_follows_a_hole_makes_room_in_a_full_stream_when_it_is_promised_again(full):
     log, asked = Log(LINES), []
     full.producer(HOST, lambda question: asked.append(question) or LASTING)
     async with full.running() as worker:
@@ -196,7 +186,7 @@ async def test_what_follows_a_hole_makes_room_in_a_full_stream_when_it_is_promis
     assert full.text(file="messages.log").count(b"\n") == 60
 
 
-async def test_a_collector_that_ends_after_an_open_hole_continues_there(full: PartitionHarness) -> None:
+async def test_a_collector_that_ends_after_an_open_hole_continues_there(full):
     log = Log(LINES)
     full.producer(HOST, lambda question: LASTING)
     async with full.running():
@@ -210,9 +200,7 @@ async def test_a_collector_that_ends_after_an_open_hole_continues_there(full: Pa
 
 
 @pytest.mark.parametrize("answer", [None, {"v": 1, "answer": "resent"}], ids=["silent", "while the producer lives"])
-async def test_a_missing_range_that_is_not_surely_filled_keeps_what_follows_it_in_a_full_stream(
-    answer: dict[str, Any] | None, full: PartitionHarness
-) -> None:
+async def test_a_missing_range_that_is_not_surely_filled_keeps_what_follows_it_in_a_full_stream(answer, full):
     asked = asyncio.Event()
     full.producer(HOST, lambda question: asked.set() or answer)
     async with full.running():
@@ -221,7 +209,7 @@ async def test_a_missing_range_that_is_not_surely_filled_keeps_what_follows_it_i
         assert full.stream.state.first_sequence == 2
 
 
-async def test_a_promise_for_one_hole_is_none_for_another(full: PartitionHarness) -> None:
+async def test_a_promise_for_one_hole_is_none_for_another(full):
     young = Log(LINES, id="00000000000000b2", host="web2.example.net")
     full.send(young, 8, 14)
     asked = {HOST: asyncio.Event(), young.host: asyncio.Event()}
@@ -235,9 +223,7 @@ async def test_a_promise_for_one_hole_is_none_for_another(full: PartitionHarness
 
 
 @pytest.mark.parametrize("size", [300, 1 << 20], ids=["slowly", "at once"])
-async def test_a_collector_that_reads_again_passes_by_no_hole_that_it_has_not_met_again(
-    size: int, full: PartitionHarness
-) -> None:
+async def test_a_collector_that_reads_again_passes_by_no_hole_that_it_has_not_met_again(size, full):
     young = Log(LINES, id="00000000000000b2", host="web2.example.net")
     last = full.send(young, 8, 19)
     full.producer(HOST, lambda question: LASTING)
@@ -253,8 +239,7 @@ async def test_a_collector_that_reads_again_passes_by_no_hole_that_it_has_not_me
     assert last > full.stream.state.first_sequence
 
 
-async def test_many_hosts_are_queried_in_parallel(tmp_path: Path) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_many_hosts_are_queried_in_parallel(harness):
     harness.bus.longest_wait = 0.3
     for number in range(20):
         log = Log(LINES, id=f"{number:016x}", host=f"web{number}.example.net")
@@ -266,7 +251,7 @@ async def test_many_hosts_are_queried_in_parallel(tmp_path: Path) -> None:
     assert time.monotonic() - began < 3 * slowdown()  # one after the other: 6 s
 
 
-async def test_bytes_that_the_host_no_longer_reads_are_recorded_as_excluded_without_waiting(tmp_path: Path) -> None:
+async def test_bytes_that_the_host_no_longer_reads_are_recorded_as_excluded_without_waiting(tmp_path):
     harness, log = PartitionHarness(tmp_path, hole_patience=0.01, hole_limit=1e9), Log(LINES)
     harness.producer(HOST, lambda question: {"v": 1, "answer": "gone", "why": "excluded"})
     for span in [(0, 4), (8, 19)]:

@@ -3,7 +3,6 @@
 import asyncio
 import sqlite3
 import zlib
-from pathlib import Path
 
 import pytest
 from collecting import FILE, HOST, Log, PartitionHarness
@@ -39,8 +38,7 @@ def came_from(log: Log, offset: int, archive: str = HERE) -> Handoff:
     return Handoff(offset, zlib.crc32(log.data[:offset]), archive)
 
 
-async def test_what_comes_after_a_hosts_marker_by_an_older_map_is_dropped(tmp_path: Path) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
+async def test_what_comes_after_a_hosts_marker_by_an_older_map_is_dropped(harness, log):
     other = Log(LINES, host="web2.example.net")
     send(harness, log, 0, 4)
     leave(harness, 3)
@@ -51,8 +49,7 @@ async def test_what_comes_after_a_hosts_marker_by_an_older_map_is_dropped(tmp_pa
     assert harness.text(other) == LINES[:4]
 
 
-async def test_the_marker_holds_after_a_restart(tmp_path: Path) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
+async def test_the_marker_holds_after_a_restart(harness, log):
     send(harness, log, 0, 4)
     leave(harness, 3)
     await harness.drain()
@@ -61,7 +58,7 @@ async def test_the_marker_holds_after_a_restart(tmp_path: Path) -> None:
     assert harness.text(log) == LINES[:4]
 
 
-async def test_a_host_that_moves_here_continues_after_the_last_byte_of_the_other_partition(tmp_path: Path) -> None:
+async def test_a_host_that_moves_here_continues_after_the_last_byte_of_the_other_partition(tmp_path):
     harness, log = PartitionHarness(tmp_path, archive=HERE), Log(LINES)
     handoff = came_from(log, 8)
     send(harness, log, 4, 14, version=3, handoff=handoff)  # what was not acknowledged there comes again
@@ -76,7 +73,7 @@ async def test_a_host_that_moves_here_continues_after_the_last_byte_of_the_other
     assert [each.gaps for each in harness.segments()] == [()]
 
 
-async def test_bytes_that_another_archive_has_are_recorded_as_elsewhere(tmp_path: Path) -> None:
+async def test_bytes_that_another_archive_has_are_recorded_as_elsewhere(tmp_path):
     harness, log = PartitionHarness(tmp_path, archive=HERE), Log(LINES)
     send(harness, log, 8, 19, version=3, handoff=came_from(log, 8, ELSEWHERE))
     await harness.drain(Until.SEALED)
@@ -84,7 +81,7 @@ async def test_bytes_that_another_archive_has_are_recorded_as_elsewhere(tmp_path
     assert [(gap.start, gap.end, gap.reason) for gap in segment.gaps] == [(0, 8, "elsewhere")]
 
 
-async def test_a_host_that_comes_back_continues_in_a_segment_of_its_own(tmp_path: Path) -> None:
+async def test_a_host_that_comes_back_continues_in_a_segment_of_its_own(tmp_path):
     harness, log = PartitionHarness(tmp_path, archive=HERE), Log(LINES)
     send(harness, log, 0, 4)
     leave(harness, 1)
@@ -97,8 +94,7 @@ async def test_a_host_that_comes_back_continues_in_a_segment_of_its_own(tmp_path
     assert harness.text(log) == LINES[:4] + LINES[8:]
 
 
-async def test_a_host_that_leaves_takes_its_holes_along(tmp_path: Path) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
+async def test_a_host_that_leaves_takes_its_holes_along(harness, log):
     send(harness, log, 0, 4)
     send(harness, log, 8, 14)
     leave(harness, 1)
@@ -106,8 +102,7 @@ async def test_a_host_that_leaves_takes_its_holes_along(tmp_path: Path) -> None:
     assert harness.text(log) == LINES[:4]
 
 
-async def test_the_last_receipts_wait_until_the_hosts_files_are_put_aside(tmp_path: Path) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
+async def test_the_last_receipts_wait_until_the_hosts_files_are_put_aside(harness, log):
     send(harness, log, 0, 4)
     question = {"v": 1, "ask": "receipts", "partition": 0, "sources": [log.id], "leaving": 3}
     asker = harness.producer("nobody", lambda _: None)
@@ -120,8 +115,7 @@ async def test_the_last_receipts_wait_until_the_hosts_files_are_put_aside(tmp_pa
         assert not any(path.endswith(FILE[-3:]) and "_open" in path for path in worker.journal.files)
 
 
-async def test_a_closed_stream_is_sealed_when_it_is_requested(tmp_path: Path) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
+async def test_a_closed_stream_is_sealed_when_it_is_requested(harness, log):
     last = send(harness, log, 0, 19)
     asker, question = harness.producer("nobody", lambda _: None), {"v": 1, "ask": "finish", "partition": 0}
     async with harness.running():
@@ -133,10 +127,7 @@ async def test_a_closed_stream_is_sealed_when_it_is_requested(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("of", "subjects"), [(HOST, ("retired.logs.0",)), (MOVER, ("logs.p0.>",))])
-async def test_no_host_can_have_a_stream_sealed_and_the_partitioner_only_a_closed_one(
-    of: str, subjects: tuple[str, ...], tmp_path: Path
-) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
+async def test_no_host_can_have_a_stream_sealed_and_the_partitioner_only_a_closed_one(of, subjects, harness, log):
     send(harness, log, 0, 19)
     asker = harness.producer("nobody", lambda _: None)
     async with harness.running() as worker:
@@ -149,8 +140,7 @@ async def test_no_host_can_have_a_stream_sealed_and_the_partitioner_only_a_close
         assert [path for path in worker.journal.files if "_open" in path]
 
 
-async def test_questions_without_end_are_not_answered_and_do_not_keep_others_from_theirs(tmp_path: Path) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
+async def test_questions_without_end_are_not_answered_and_do_not_keep_others_from_theirs(harness, log):
     send(harness, log, 0, 19)
     asker = harness.producer("nobody", lambda _: None)
     question = {"v": 1, "ask": "receipts", "partition": 0, "sources": [f"{number:016x}" for number in range(100)]}
@@ -165,7 +155,7 @@ async def test_questions_without_end_are_not_answered_and_do_not_keep_others_fro
         assert [each["source"] for each in said["receipts"]] == [log.id]
 
 
-def test_an_honest_host_requests_all_of_100_000_files_in_one_go_and_forgotten_hosts_are_few() -> None:
+def test_an_honest_host_requests_all_of_100_000_files_in_one_go_and_forgotten_hosts_are_few():
     now = 0.0
     questions = RequestLimit(0, clock=lambda: now)
     full = ReceiptsRequest(0, sources=tuple(f"{number:016x}" for number in range(2000)))
@@ -180,8 +170,7 @@ def test_an_honest_host_requests_all_of_100_000_files_in_one_go_and_forgotten_ho
     assert len(questions._limit._points) <= 20_000
 
 
-def test_a_journal_of_the_version_before_learns_of_departures(tmp_path: Path) -> None:
-    harness = PartitionHarness(tmp_path)
+def test_a_journal_of_the_version_before_learns_of_departures(harness):
     with harness.journal():
         pass
     with sqlite3.connect(harness.journal_path) as database:

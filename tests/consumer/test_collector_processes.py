@@ -6,12 +6,10 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import nats
 import pytest
 from fleet import Fleet, until
-from natsd import NatsServer
 from waiting import slowdown
 
 from shipper.subjects import COLLECTOR
@@ -36,13 +34,6 @@ sys.exit(run(["consume", "--drain", "--seal"]))
 """
 
 
-@pytest.fixture
-def fleet(tmp_path: Path, natsd: NatsServer):
-    with Fleet(tmp_path, natsd.url, partitions=1) as fleet:
-        fleet.apply()
-        yield fleet
-
-
 @pytest.mark.parametrize(
     ("module", "owner", "name", "when"),
     [
@@ -54,8 +45,8 @@ def fleet(tmp_path: Path, natsd: NatsServer):
     ],
 )
 def test_a_collector_killed_at_a_statement_is_followed_by_one_that_has_every_byte_once(
-    module: str, owner: str, name: str, when: str, fleet: Fleet, tmp_path: Path
-) -> None:
+    module, owner, name, when, fleet, tmp_path
+):
     path = tmp_path / "app.log"
     path.write_bytes(LINES)
     fleet.ship_once(HOST, path)
@@ -69,7 +60,7 @@ def test_a_collector_killed_at_a_statement_is_followed_by_one_that_has_every_byt
     assert not list(fleet.archive.glob("date=*/*/*/_*"))
 
 
-def test_a_second_collector_of_a_partition_is_refused_and_names_the_first(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_second_collector_of_a_partition_is_refused_and_names_the_first(fleet, tmp_path):
     first = fleet.consume()
     until(lambda: "session_begun" in first.log)
     second = fleet.run("consume", "--drain")
@@ -83,7 +74,7 @@ def test_a_second_collector_of_a_partition_is_refused_and_names_the_first(fleet:
     assert first.stop() == 0
 
 
-def test_collectors_of_different_partitions_share_an_archive(natsd: NatsServer, tmp_path: Path) -> None:
+def test_collectors_of_different_partitions_share_an_archive(natsd, tmp_path):
     with Fleet(tmp_path, natsd.url, partitions=2) as fleet:
         fleet.apply()
         collectors = [fleet.consume("--partitions", str(number)) for number in (0, 1)]
@@ -100,7 +91,7 @@ def test_collectors_of_different_partitions_share_an_archive(natsd: NatsServer, 
         assert [collector.stop() for collector in collectors] == [0, 0]
 
 
-def test_sigterm_in_the_middle_of_the_load_ends_in_time_and_loses_nothing(fleet: Fleet, tmp_path: Path) -> None:
+def test_sigterm_in_the_middle_of_the_load_ends_in_time_and_loses_nothing(fleet, tmp_path):
     path = tmp_path / "app.log"
     path.write_bytes(os.urandom(30_000_000).hex().encode() + b"\n")
     producer = fleet.produce(HOST, path, options=("--once",))
@@ -116,7 +107,7 @@ def test_sigterm_in_the_middle_of_the_load_ends_in_time_and_loses_nothing(fleet:
     assert fleet.archived(HOST, path) == path.read_bytes()
 
 
-def test_draining_empty_streams_ends_immediately_and_twice_sealed_is_sealed_once(fleet: Fleet, tmp_path: Path) -> None:
+def test_draining_empty_streams_ends_immediately_and_twice_sealed_is_sealed_once(fleet, tmp_path):
     fleet.drain()
     fleet.drain("--seal")
     path = tmp_path / "app.log"
@@ -129,7 +120,7 @@ def test_draining_empty_streams_ends_immediately_and_twice_sealed_is_sealed_once
     assert fleet.archived(HOST, path) == LINES
 
 
-def test_a_deleted_consumer_is_missed_with_a_hint_and_used_again_when_it_is_back(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_deleted_consumer_is_missed_with_a_hint_and_used_again_when_it_is_back(fleet, tmp_path):
     path = tmp_path / "app.log"
     path.write_bytes(LINES)
     collector = fleet.consume()
@@ -148,7 +139,7 @@ def test_a_deleted_consumer_is_missed_with_a_hint_and_used_again_when_it_is_back
     assert collector.stop() == 0
 
 
-def test_a_recreated_stream_is_read_on_by_the_same_collector(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_recreated_stream_is_read_on_by_the_same_collector(fleet, tmp_path):
     path = tmp_path / "app.log"
     path.touch()
     collector, producer = fleet.consume(), fleet.produce(HOST, path, options=("--poll", "100ms"))
@@ -171,7 +162,7 @@ def test_a_recreated_stream_is_read_on_by_the_same_collector(fleet: Fleet, tmp_p
     assert collector.stop() == 0
 
 
-def test_a_missing_journal_is_not_created_again_over_the_old_files(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_missing_journal_is_not_created_again_over_the_old_files(fleet, tmp_path):
     path = tmp_path / "app.log"
     path.write_bytes(LINES)
     fleet.ship_once(HOST, path)
@@ -182,9 +173,7 @@ def test_a_missing_journal_is_not_created_again_over_the_old_files(fleet: Fleet,
     assert fleet.archived(HOST, path) == LINES
 
 
-def test_a_small_file_system_that_is_full_stops_the_collector_until_there_is_room(
-    fleet: Fleet, tmp_path: Path, natsd: NatsServer
-) -> None:
+def test_a_small_file_system_that_is_full_stops_the_collector_until_there_is_room(fleet, tmp_path, natsd):
     """A real ENOSPC where a mount is allowed; where it is not, the size of a file is limited instead (EFBIG)."""
     path = tmp_path / "app.log"
     path.write_bytes(os.urandom(3_000_000).hex().encode() + b"\n")
@@ -221,9 +210,7 @@ def test_a_small_file_system_that_is_full_stops_the_collector_until_there_is_roo
             subprocess.run(["umount", "--lazy", str(fleet.archive)], check=True)
 
 
-def test_memory_is_bounded_by_what_blocks_decode_to_and_not_by_what_they_are_sent_as(
-    fleet: Fleet, tmp_path: Path
-) -> None:
+def test_memory_is_bounded_by_what_blocks_decode_to_and_not_by_what_they_are_sent_as(fleet, tmp_path):
     path = tmp_path / "zeros.log"
     with path.open("wb") as zeros:
         zeros.truncate(2000 * 512 * 1024)

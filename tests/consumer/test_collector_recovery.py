@@ -61,8 +61,8 @@ def is_whole(harness: PartitionHarness) -> None:
 @pytest.mark.parametrize("after", [False, True], ids=["before", "behind"])
 @pytest.mark.parametrize(("owner", "name"), POINTS, ids=[name for _, name in POINTS])
 async def test_a_kill_between_any_two_of_the_adjacent_statements_loses_and_doubles_nothing(
-    owner: object, name: str, after: bool, batch_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    owner, name, after, batch_bytes, tmp_path, monkeypatch
+):
     harness = PartitionHarness(tmp_path, batch_bytes=batch_bytes)
     fill(harness)
     if name in {"keep", "ack"}:
@@ -82,10 +82,7 @@ async def test_a_kill_between_any_two_of_the_adjacent_statements_loses_and_doubl
     is_whole(harness)
 
 
-async def test_a_kill_in_the_middle_of_a_write_leaves_nothing_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_a_kill_in_the_middle_of_a_write_leaves_nothing_of_it(harness, monkeypatch):
     fill(harness)
 
     def half(descriptor: int, buffers: list[bytes], offset: int) -> int:
@@ -99,8 +96,7 @@ async def test_a_kill_in_the_middle_of_a_write_leaves_nothing_of_it(
     is_whole(harness)
 
 
-async def test_a_short_write_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_a_short_write_is_completed(harness, monkeypatch):
     fill(harness)
     monkeypatch.setattr(os, "pwritev", lambda fd, buffers, offset: os.pwrite(fd, b"".join(buffers)[:7], offset))
     await harness.drain()
@@ -113,9 +109,8 @@ async def test_a_short_write_is_completed(tmp_path: Path, monkeypatch: pytest.Mo
     [(Sink, "create"), (Sink, "append"), (Sink, "sync"), (Sink, "recover"), (Journal, "commit"), (Journal, "register")],
 )
 async def test_an_error_of_the_archive_is_tried_again_and_nothing_is_acknowledged_meanwhile(
-    owner: object, name: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    harness = PartitionHarness(tmp_path)
+    owner, name, number, harness, monkeypatch
+):
     fill(harness)
     original, tries, floors = getattr(owner, name), [], []
 
@@ -133,11 +128,8 @@ async def test_an_error_of_the_archive_is_tried_again_and_nothing_is_acknowledge
     is_whole(harness)
 
 
-async def test_a_journal_that_cannot_commit_is_read_again_before_anything_is_cut_off(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_journal_that_cannot_commit_is_read_again_before_anything_is_cut_off(harness, monkeypatch):
     """A failed commit may be on the disk all the same: the content of the journal is what counts."""
-    harness = PartitionHarness(tmp_path)
     fill(harness)
     original, tries = Journal.commit, []
 
@@ -155,10 +147,7 @@ async def test_a_journal_that_cannot_commit_is_read_again_before_anything_is_cut
     is_whole(harness)
 
 
-async def test_a_drain_does_not_try_for_ever_where_the_disk_stays_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_a_drain_does_not_try_for_ever_where_the_disk_stays_full(harness, monkeypatch):
     fill(harness)
 
     def full(*_: Any, **__: Any) -> None:
@@ -171,10 +160,7 @@ async def test_a_drain_does_not_try_for_ever_where_the_disk_stays_full(
     assert harness.stream.ack_floor == 0
 
 
-async def test_a_collector_that_runs_waits_for_the_disk_as_long_as_it_takes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_a_collector_that_runs_waits_for_the_disk_as_long_as_it_takes(harness, monkeypatch):
     fill(harness)
     original, tries = Sink.sync, []
 
@@ -192,7 +178,7 @@ async def test_a_collector_that_runs_waits_for_the_disk_as_long_as_it_takes(
     is_whole(harness)
 
 
-async def test_bytes_that_are_not_committed_are_cut_off(tmp_path: Path) -> None:
+async def test_bytes_that_are_not_committed_are_cut_off(tmp_path):
     harness, log = PartitionHarness(tmp_path), Log(b"one\ntwo\n")
     harness.send(log, 0, 4)
     await harness.drain()
@@ -205,8 +191,8 @@ async def test_bytes_that_are_not_committed_are_cut_off(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("left", "missing"), [(b"one\ntw", 5), (b"one\n", 7), (None, 11)])
 async def test_committed_bytes_that_were_removed_from_outside_are_reported_and_the_next_line_is_whole(
-    left: bytes | None, missing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    left, missing, tmp_path, monkeypatch
+):
     harness, log, told = PartitionHarness(tmp_path), Log(b"one\ntwoooo\nthree\n"), []
     monkeypatch.setattr("shipper.events.archive_damaged", lambda **what: told.append(what["missing"]))
     harness.send(log, 0, 11)
@@ -224,9 +210,8 @@ async def test_committed_bytes_that_were_removed_from_outside_are_reported_and_t
     ]
 
 
-async def test_a_torn_write_ahead_log_loses_the_last_batch_of_the_journal_only(tmp_path: Path) -> None:
+async def test_a_torn_write_ahead_log_loses_the_last_batch_of_the_journal_only(harness, log, tmp_path):
     """What power loss leaves: the stream still has it, because it was not acknowledged before the commit."""
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
     middle = 1000
     harness.send(log, 0, middle)
     with harness.worker() as worker:
@@ -251,7 +236,7 @@ def _copy(path: Path, to: Path) -> None:
         shutil.copy(f"{path}{suffix}", f"{to}.sqlite{suffix}")
 
 
-def test_a_journal_of_garbage_is_refused_with_a_next_step(tmp_path: Path) -> None:
+def test_a_journal_of_garbage_is_refused_with_a_next_step(tmp_path):
     path = tmp_path / "journal.sqlite"
     path.write_bytes(os.urandom(8192))
     with pytest.raises(Fatal, match="cannot be used") as caught:
@@ -259,7 +244,7 @@ def test_a_journal_of_garbage_is_refused_with_a_next_step(tmp_path: Path) -> Non
     assert "restore" in caught.value.hint
 
 
-def test_a_journal_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+def test_a_journal_of_a_newer_version_is_refused(tmp_path):
     path = tmp_path / "journal.sqlite"
     Journal(path).close()
     with sqlite3.connect(path) as database:
@@ -271,7 +256,7 @@ def test_a_journal_of_a_newer_version_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", ["missing", "empty"])
 @pytest.mark.parametrize("trace", ["files", "note"])
-def test_a_new_journal_over_an_old_archive_is_refused(what: str, trace: str, tmp_path: Path) -> None:
+def test_a_new_journal_over_an_old_archive_is_refused(what, trace, tmp_path):
     journal = tmp_path / "p0.sqlite"
     check_journal(tmp_path, journal, 0)
     (tmp_path / "_lock").mkdir()
@@ -288,16 +273,14 @@ def test_a_new_journal_over_an_old_archive_is_refused(what: str, trace: str, tmp
     check_journal(tmp_path, journal, 0)
 
 
-def test_two_collectors_that_begin_an_archive_together_agree_on_its_identity(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_collectors_that_begin_an_archive_together_agree_on_its_identity(tmp_path, monkeypatch):
     first = open_archive(tmp_path)
     monkeypatch.setattr(Path, "exists", lambda self: False)  # the other one scanned before the first had written
     assert open_archive(tmp_path) == first
     assert [path.name for path in tmp_path.iterdir()] == ["_archive.json"]
 
 
-def test_a_directory_that_cannot_be_an_archive_is_reported(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_an_archive_is_reported(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="cannot use the archive directory"):
         open_archive(tmp_path / "file")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from collecting import HOST, KilledError, Log, PartitionHarness, cuts, kill_at
+from collecting import HOST, KilledError, Log, PartitionHarness, kill_at
 from fleet import unpack
 
 from consumer.archive.journal import Journal
@@ -42,12 +42,8 @@ STEPS = [
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "behind"])
 @pytest.mark.parametrize(("owner", "name"), STEPS, ids=[name for _, name in STEPS])
-async def test_a_kill_at_any_step_of_sealing_makes_the_same_segment_once(
-    owner: object, name: str, after: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
-    for span in cuts(LINES, 1000):
-        harness.send(log, *span)
+async def test_a_kill_at_any_step_of_sealing_makes_the_same_segment_once(owner, name, after, harness, log, monkeypatch):
+    harness.ship(log, 1000)
     await harness.drain()
     with monkeypatch.context() as patched:
         kill_at(patched, owner, name, after=after)
@@ -64,7 +60,7 @@ async def test_a_kill_at_any_step_of_sealing_makes_the_same_segment_once(
 
 
 @pytest.mark.parametrize(("codec", "suffix"), [("none", ""), ("gzip", ".gz"), ("zstd", ".zst")])
-async def test_a_segment_has_the_codec_of_its_name(codec: str, suffix: str, tmp_path: Path) -> None:
+async def test_a_segment_has_the_codec_of_its_name(codec, suffix, tmp_path):
     harness, log = PartitionHarness(tmp_path, codec=codec), Log(LINES)
     harness.send(log, 0, len(LINES))
     await harness.drain(Until.SEALED)
@@ -78,17 +74,16 @@ async def test_a_segment_has_the_codec_of_its_name(codec: str, suffix: str, tmp_
     assert segment.path.endswith(f"app.log-{1:020d}{suffix}")
 
 
-async def test_an_open_file_of_a_segments_size_is_sealed_while_the_work_continues(tmp_path: Path) -> None:
+async def test_an_open_file_of_a_segments_size_is_sealed_while_the_work_continues(tmp_path):
     harness, log = PartitionHarness(tmp_path, segment_bytes=2000, batch_bytes=1000), Log(LINES)
-    for span in cuts(LINES, 500):
-        harness.send(log, *span)
+    harness.ship(log, 500)
     await harness.drain(Until.SEALED)
     assert len(harness.segments()) > 3
     assert harness.text(log) == LINES
     assert sum(segment.lines for segment in harness.segments()) == 500
 
 
-async def test_names_keep_the_order_of_bytes_also_after_a_stream_that_counts_again(tmp_path: Path) -> None:
+async def test_names_keep_the_order_of_bytes_also_after_a_stream_that_counts_again(tmp_path):
     harness, log = PartitionHarness(tmp_path), Log(b"one\ntwo\nthree\nfour\n")
     for _ in range(5):
         harness.say(b"something before")
@@ -106,8 +101,7 @@ async def test_names_keep_the_order_of_bytes_also_after_a_stream_that_counts_aga
     assert len({segment.path for segment in harness.segments()}) == len(harness.segments())
 
 
-async def test_a_torn_last_line_of_the_manifest_is_cut_off(tmp_path: Path) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
+async def test_a_torn_last_line_of_the_manifest_is_cut_off(harness, log):
     harness.send(log, 0, 100)
     await harness.drain(Until.SEALED)
     path = next(harness.archive.glob("_manifest/*/here.jsonl"))
@@ -120,10 +114,7 @@ async def test_a_torn_last_line_of_the_manifest_is_cut_off(tmp_path: Path) -> No
     assert harness.text(log) == LINES
 
 
-async def test_a_segment_that_cannot_be_written_is_retried_and_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
+async def test_a_segment_that_cannot_be_written_is_retried_and_reported(harness, log, monkeypatch):
     harness.send(log, 0, 1000)
 
     def full(*_: Any) -> None:
@@ -141,9 +132,7 @@ async def test_a_segment_that_cannot_be_written_is_retried_and_reported(
     assert not [name for name in harness.files() if "/_" in name.removeprefix("_manifest")]
 
 
-async def test_raw_bytes_that_were_removed_before_their_segment_was_made_are_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_raw_bytes_that_were_removed_before_their_segment_was_made_are_reported(tmp_path, monkeypatch):
     harness, log, told = PartitionHarness(tmp_path), Log(LINES), []
     monkeypatch.setattr("shipper.events.archive_damaged", lambda **what: told.append(what["missing"]))
     harness.send(log, 0, 1000)
@@ -156,8 +145,7 @@ async def test_raw_bytes_that_were_removed_before_their_segment_was_made_are_rep
     assert told == [1000]
 
 
-async def test_a_file_that_was_a_directory_before_is_archived_without_a_link(tmp_path: Path) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_a_file_that_was_a_directory_before_is_archived_without_a_link(harness):
     logs = [Log(LINES, id=f"{n:016x}", file=file) for n, file in enumerate(["/a/b", "/a", "/a/b/c", "/c", "/c/d"])]
     for log in logs:
         harness.send(log, 0, 100)
@@ -165,9 +153,8 @@ async def test_a_file_that_was_a_directory_before_is_archived_without_a_link(tmp
     assert all(harness.text(log) == LINES[:100] for log in logs)
 
 
-async def test_two_collectors_of_one_name_do_not_cut_each_others_manifest(tmp_path: Path) -> None:
+async def test_two_collectors_of_one_name_do_not_cut_each_others_manifest(harness, log):
     """Their locks are on the file: what one writes while the other reads is not taken for a torn line."""
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
     harness.send(log, 0, 1000)
     await harness.drain(Until.SEALED)
     path = next(harness.archive.glob("_manifest/*/here.jsonl"))
@@ -188,8 +175,7 @@ def _renamed(segment: manifest.Segment) -> manifest.Segment:
     return manifest.from_line(json.dumps(fields).encode())
 
 
-def test_segments_left_by_an_operator_do_not_confuse_the_numbers(tmp_path: Path) -> None:
-    harness = PartitionHarness(tmp_path)
+def test_segments_left_by_an_operator_do_not_confuse_the_numbers(harness):
     directory = harness.archive / f"date={DAY}/partition=0/host={HOST}"
     directory.mkdir(parents=True)
     for name in (f"var~log~app.log-{7:020d}.zst", f"var~log~app.log-{900:020d}x.zst", f"other-{999:020d}.gz"):

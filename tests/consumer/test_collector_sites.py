@@ -82,16 +82,15 @@ async def told(harness: PartitionHarness) -> int:
     return answer["through"]
 
 
-async def test_producers_receive_the_sequences_of_the_site(harness: PartitionHarness) -> None:
+async def test_producers_receive_the_sequences_of_the_site(harness):
     log = Log(LINES)
-    harness.send(log, 0, 4)
-    harness.send(log, 4, 8)
+    harness.send(log, 0, 4, 8)
     async with harness.running() as worker:
         await becomes(lambda: worker.journal.position.applied == 2)
         assert await told(harness) == AHEAD + 2
 
 
-async def test_nothing_is_promised_while_it_is_unknown_where_the_last_message_was(harness: PartitionHarness) -> None:
+async def test_nothing_is_promised_while_it_is_unknown_where_the_last_message_was(harness):
     harness.send(Log(LINES), 0, 4)
     async with harness.running() as worker:
         await becomes(lambda: worker.journal.position.applied == 1)
@@ -99,12 +98,9 @@ async def test_nothing_is_promised_while_it_is_unknown_where_the_last_message_wa
         assert await told(harness) == 0
 
 
-async def test_what_is_archived_leaves_a_site_that_is_nearly_full(
-    harness: PartitionHarness, site: Site, said: list[str]
-) -> None:
+async def test_what_is_archived_leaves_a_site_that_is_nearly_full(harness, site, said):
     log = Log(LINES)
-    harness.send(log, 0, 4)
-    harness.send(log, 4, 8)
+    harness.send(log, 0, 4, 8)
     async with harness.running() as worker:
         await becomes(lambda: 3 in site.below)
         await becomes(lambda: "site_purged" in said)
@@ -112,7 +108,7 @@ async def test_what_is_archived_leaves_a_site_that_is_nearly_full(
     assert max(site.below) == 3
 
 
-async def test_nothing_after_an_open_hole_leaves_the_site(harness: PartitionHarness, site: Site) -> None:
+async def test_nothing_after_an_open_hole_leaves_the_site(harness, site):
     log = Log(LINES)
     harness.send(log, 0, 4)
     harness.send(log, 8, 14)
@@ -123,9 +119,7 @@ async def test_nothing_after_an_open_hole_leaves_the_site(harness: PartitionHarn
     assert set(site.below) == {2}
 
 
-async def test_what_follows_a_hole_makes_room_at_a_full_site_when_it_is_surely_sent_again(
-    harness: PartitionHarness, site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_follows_a_hole_makes_room_at_a_full_site_when_it_is_surely_sent_again(harness, site, monkeypatch):
     monkeypatch.setattr("shipper.periodic.Periodic.is_due", lambda *_: True)
     log, asked = Log(LINES), []
     site.answer = 0  # nothing before the hole is left there
@@ -135,13 +129,12 @@ async def test_what_follows_a_hole_makes_room_at_a_full_site_when_it_is_surely_s
     async with harness.running() as worker:
         await becomes(lambda: 3 in site.below)
         assert worker.status()["holes"] == 1
-        harness.send(log, 4, 8)
-        harness.send(log, 8, 14)
+        harness.send(log, 4, 8, 14)
         await becomes(lambda: harness.text(log) == LINES)
     assert asked
 
 
-async def test_what_is_young_stays_at_a_site_that_has_room(harness: PartitionHarness, site: Site) -> None:
+async def test_what_is_young_stays_at_a_site_that_has_room(harness, site):
     site.state = site.state._replace(bytes=100)
     harness.send(Log(LINES), 0, 4)
     async with harness.running() as worker:
@@ -150,7 +143,7 @@ async def test_what_is_young_stays_at_a_site_that_has_room(harness: PartitionHar
     assert not site.below
 
 
-async def test_a_copy_keeps_its_last_message_which_contains_the_position_of_the_site(harness: PartitionHarness) -> None:
+async def test_a_copy_keeps_its_last_message_which_contains_the_position_of_the_site(harness):
     harness.stream.max_bytes = 5000
     for _ in range(30):
         harness.say(b"x" * 100)
@@ -160,9 +153,7 @@ async def test_a_copy_keeps_its_last_message_which_contains_the_position_of_the_
     assert harness.text(file="messages.log").count(b"\n") == 30
 
 
-async def test_an_unreachable_site_delays_nothing_and_is_reported_once(
-    harness: PartitionHarness, site: Site, said: list[str]
-) -> None:  # fmt: skip
+async def test_an_unreachable_site_delays_nothing_and_is_reported_once(harness, site, said):
     site.trouble = SessionLost("edge1 does not answer")
     log = Log(LINES)
     harness.send(log, 0, 4)
@@ -176,9 +167,7 @@ async def test_an_unreachable_site_delays_nothing_and_is_reported_once(
     assert harness.text(log) == LINES
 
 
-async def test_a_site_without_the_right_to_answer_is_queried_again_much_later(
-    harness: PartitionHarness, site: Site, said: list[str]
-) -> None:
+async def test_a_site_without_the_right_to_answer_is_queried_again_much_later(harness, site, said):
     site.trouble = RightMissing("no right")
     harness.send(Log(LINES), 0, 14)
     async with harness.running() as worker:
@@ -190,7 +179,7 @@ async def test_a_site_without_the_right_to_answer_is_queried_again_much_later(
     assert site.asked == 1
 
 
-async def test_a_site_that_differs_is_reported(harness: PartitionHarness, site: Site, said: list[str]) -> None:
+async def test_a_site_that_differs_is_reported(harness, site, said):
     site.answer = None
     harness.send(Log(LINES), 0, 14)
     async with harness.running():

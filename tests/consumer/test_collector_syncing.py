@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from collecting import HOST, Log, PartitionHarness, cuts
+from collecting import HOST, Log, cuts
 
 from consumer.commit import disk_io
 from consumer.commit import sink as sinks
@@ -67,7 +67,7 @@ def sink(tmp_path: Path) -> Iterator[Sink]:
 # -- which way ----------------------------------------------------------------------------------------------------
 
 
-def test_few_files_are_synced_one_by_one_and_many_by_one_call(sink: Sink, calls: list[str]) -> None:
+def test_few_files_are_synced_one_by_one_and_many_by_one_call(sink, calls):
     for file in files(300):
         sink.create(file)
     sink.sync()
@@ -84,9 +84,7 @@ def test_few_files_are_synced_one_by_one_and_many_by_one_call(sink: Sink, calls:
     assert calls == []
 
 
-def test_where_one_call_for_all_takes_longer_files_are_synced_one_by_one(
-    sink: Sink, calls: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_one_call_for_all_takes_longer_files_are_synced_one_by_one(sink, calls, monkeypatch):
     for file in files(300):
         sink.create(file)
     now = [0.0]
@@ -104,9 +102,7 @@ def test_where_one_call_for_all_takes_longer_files_are_synced_one_by_one(
     assert calls.count("one") == 600
 
 
-def test_a_file_system_that_does_not_report_what_failed_is_not_synced_as_a_whole(
-    sink: Sink, calls: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_system_that_does_not_report_what_failed_is_not_synced_as_a_whole(sink, calls, monkeypatch):
     monkeypatch.setattr(disk_io, "_reports", lambda _: False)
     for file in files(300):
         sink.create(file)
@@ -117,9 +113,7 @@ def test_a_file_system_that_does_not_report_what_failed_is_not_synced_as_a_whole
 
 
 @pytest.mark.parametrize(("can_sync_all", "expected"), [(True, ["all"]), (False, ["one"] * 50)])
-def test_files_that_were_closed_to_make_room_are_synced_too(
-    can_sync_all: bool, expected: list[str], tmp_path: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_were_closed_to_make_room_are_synced_too(can_sync_all, expected, tmp_path, calls, monkeypatch):
     monkeypatch.setattr(disk_io, "_reports", lambda _: can_sync_all)
     sink = Sink(tmp_path, open_files=8, links=False)
     for file in files(50):
@@ -143,7 +137,7 @@ def is_in_memory(path: Path) -> bool:
             return False
 
 
-def test_what_is_durable_of_a_file_that_grows_fast_makes_room_in_memory(sink: Sink, tmp_path: Path) -> None:
+def test_what_is_durable_of_a_file_that_grows_fast_makes_room_in_memory(sink, tmp_path):
     if not disk_io._reports(tmp_path):
         pytest.skip("here a file system may keep everything in memory")
     slow, fast = files(2)
@@ -159,7 +153,7 @@ def test_what_is_durable_of_a_file_that_grows_fast_makes_room_in_memory(sink: Si
 
 
 @pytest.mark.parametrize(("size", "stays"), [(sealer.LARGE_BYTES - 1, True), (sealer.LARGE_BYTES, False)])
-def test_a_large_segment_makes_room_in_memory(size: int, stays: bool, tmp_path: Path) -> None:
+def test_a_large_segment_makes_room_in_memory(size, stays, tmp_path):
     if not disk_io._reports(tmp_path):
         pytest.skip("here a file system may keep everything in memory")
     paths = [tmp_path / f"segment-{number}" for number in range(5)]  # a busy kernel may keep one of them
@@ -174,7 +168,7 @@ def test_a_large_segment_makes_room_in_memory(size: int, stays: bool, tmp_path: 
 # -- names --------------------------------------------------------------------------------------------------------
 
 
-def test_the_names_that_lead_to_a_new_file_are_durable_when_it_is(sink: Sink, calls: list[str], tmp_path: Path) -> None:
+def test_the_names_that_lead_to_a_new_file_are_durable_when_it_is(sink, calls, tmp_path):
     sink.create(files(1)[0])
     sink.sync()
     assert calls.count("directory") == 2  # the archive, and the day's
@@ -184,9 +178,7 @@ def test_the_names_that_lead_to_a_new_file_are_durable_when_it_is(sink: Sink, ca
     assert calls == ["one"]
 
 
-def test_names_whose_sync_failed_are_synced_with_the_next(
-    sink: Sink, calls: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_whose_sync_failed_are_synced_with_the_next(sink, calls, monkeypatch):
     def failed(_: Path) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
@@ -200,9 +192,7 @@ def test_names_whose_sync_failed_are_synced_with_the_next(
     assert calls.count("directory") == 2
 
 
-def test_the_name_of_a_file_that_was_created_before_a_kill_is_synced_after_it(
-    sink: Sink, calls: list[str], tmp_path: Path
-) -> None:
+def test_the_name_of_a_file_that_was_created_before_a_kill_is_synced_after_it(sink, calls, tmp_path):
     sink.create(files(1)[0])
     behind_the_kill = Sink(tmp_path, open_files=8, links=False)
     behind_the_kill.recover(files(1), partition=0)
@@ -214,10 +204,7 @@ def test_the_name_of_a_file_that_was_created_before_a_kill_is_synced_after_it(
 # -- what fails ---------------------------------------------------------------------------------------------------
 
 
-async def test_a_sync_of_all_that_fails_commits_nothing_and_is_done_again_from_the_stream(
-    tmp_path: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_a_sync_of_all_that_fails_commits_nothing_and_is_done_again_from_the_stream(harness, calls, monkeypatch):
     logs = [Log(LINES, id=f"{number:016x}", file=f"/var/log/{number}.log") for number in range(60)]
     for span in cuts(LINES, 900):
         for log in logs:
@@ -239,8 +226,8 @@ async def test_a_sync_of_all_that_fails_commits_nothing_and_is_done_again_from_t
 
 
 def test_a_file_system_that_takes_no_change_any_more_is_noticed_though_syncfs_found_nothing_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(disk_io, "_reports", lambda _: True)
     system = FileSystem(tmp_path)
     system.sync()
@@ -256,7 +243,7 @@ def test_a_file_system_that_takes_no_change_any_more_is_noticed_though_syncfs_fo
     system.close()
 
 
-def test_the_reason_of_a_failed_syncfs_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reason_of_a_failed_syncfs_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(disk_io, "_reports", lambda _: True)
     system = FileSystem(tmp_path)
 
@@ -297,7 +284,7 @@ def shrinking(tmp_path: Path) -> Iterator[Path]:
                 subprocess.run(["umount", "--lazy", str(where)], check=True)
 
 
-def test_a_failed_write_is_reported_to_every_caller_that_syncs_all(shrinking: Path) -> None:
+def test_a_failed_write_is_reported_to_every_caller_that_syncs_all(shrinking):
     mine, others = FileSystem(shrinking), FileSystem(shrinking)
     failed: list[OSError] = []
     for number in range(60):
@@ -329,9 +316,7 @@ def test_a_failed_write_is_reported_to_every_caller_that_syncs_all(shrinking: Pa
         ((100_000, 100_000), 0, 16_384, None),
     ],
 )
-def test_as_many_files_are_open_as_the_system_allows_within_reason(
-    limits: tuple[int, int], chosen: int, expected: int, raised: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_as_many_files_are_open_as_the_system_allows_within_reason(limits, chosen, expected, raised, monkeypatch):
     now, asked = [limits], []
 
     def raise_to(_: int, new: tuple[int, int]) -> None:

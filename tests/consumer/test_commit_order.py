@@ -1,6 +1,5 @@
 """The order of the steps of a batch: write, check the lease, sync, check the lease, commit, acknowledge."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,9 +37,7 @@ def lose_lease_after(monkeypatch: pytest.MonkeyPatch, lease: LeaseUntil, owner: 
 
 
 @pytest.mark.parametrize("step", ["create", "append", "sync"])
-async def test_a_lease_that_is_lost_before_the_commit_prevents_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
+async def test_a_lease_that_is_lost_before_the_commit_prevents_it(tmp_path, monkeypatch, step):
     harness, log = PartitionHarness(tmp_path), Log(LINES, encoding=Encoding.IDENTITY)
     harness.send(log, 0, len(LINES))
     harness.fence = lease = LeaseUntil()
@@ -56,7 +53,7 @@ async def test_a_lease_that_is_lost_before_the_commit_prevents_it(
     assert harness.text(log) == LINES
 
 
-async def test_a_stop_within_a_batch_ends_it_after_the_current_part(tmp_path: Path) -> None:
+async def test_a_stop_within_a_batch_ends_it_after_the_current_part(tmp_path):
     text = b"x" * 9_999 + b"\n"
     harness, log, stop = PartitionHarness(tmp_path), Log(text * 10), Stop()
     sizes = []

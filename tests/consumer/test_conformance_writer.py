@@ -1,22 +1,13 @@
 """CONFORMANCE, central writer (76 to 80), on a real collector and a real server."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from fleet import Fleet, until
 from hostile import publish
 from natsd import NatsServer
 
 HOST = "web1.example.net"
-
-
-@pytest.fixture
-def fleet(tmp_path: Path, natsd: NatsServer) -> Iterator[Fleet]:
-    with Fleet(tmp_path, natsd.url, partitions=1) as fleet:
-        fleet.apply()
-        yield fleet
 
 
 def say(natsd: NatsServer, *lines: bytes, host: str = HOST) -> None:
@@ -28,9 +19,7 @@ def opened(fleet: Fleet, host: str = HOST) -> Path:
     return path
 
 
-def test_76_whatever_a_host_is_called_its_lines_stay_inside_the_archive(
-    fleet: Fleet, natsd: NatsServer, tmp_path: Path
-) -> None:
+def test_76_whatever_a_host_is_called_its_lines_stay_inside_the_archive(fleet, natsd, tmp_path):
     names = [
         b"a/../../../b", b"a/b", b"/etc/passwd", b"..", b"a/..", b"nul\x00in.it", b"x" * 240, b"x" * 2000, b"A.B",
         b"_archive.json", b"live", b"%2e%2e%2f", b"\xff\xfe", b"\x1b[2J", b"con", b"a\\b", b"~root", b"$HOME", b"`id`",
@@ -52,8 +41,8 @@ def test_76_whatever_a_host_is_called_its_lines_stay_inside_the_archive(
 
 
 def test_78_a_file_that_is_rotated_or_deleted_under_the_collector_costs_what_was_taken_and_nothing_more(
-    fleet: Fleet, natsd: NatsServer, tmp_path: Path
-) -> None:
+    fleet, natsd, tmp_path
+):
     collector = fleet.consume()
     taken = b""
     for number, harm in enumerate(["rename", "unlink", "none"]):
@@ -77,7 +66,7 @@ def test_78_a_file_that_is_rotated_or_deleted_under_the_collector_costs_what_was
     assert collector.log.count("archive_damaged") == 2
 
 
-def test_79_a_restart_appends_to_the_file_and_never_overwrites_it(fleet: Fleet, natsd: NatsServer) -> None:
+def test_79_a_restart_appends_to_the_file_and_never_overwrites_it(fleet, natsd):
     expected, inodes = b"", set()
     collector = fleet.consume()
     for number in range(3):
@@ -95,7 +84,7 @@ def test_79_a_restart_appends_to_the_file_and_never_overwrites_it(fleet: Fleet, 
     assert opened(fleet).read_bytes() == expected
 
 
-def test_80_many_hosts_with_small_segments_have_each_of_them_complete(fleet: Fleet, natsd: NatsServer) -> None:
+def test_80_many_hosts_with_small_segments_have_each_of_them_complete(fleet, natsd):
     hosts = [f"h{number}.example.net" for number in range(20)]
     lines = [b"%03d " % number + b"x" * 500 for number in range(60)]
     config = fleet.directory / "fshipper.toml"

@@ -13,14 +13,12 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from collecting import HOST, Log, PartitionHarness, applier_of
-from dying import Lives, Places
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumer.archive.journal import Journal
-from consumer.commit import batch, disk_io
-from consumer.commit.batch import begin_batch
-from consumer.commit.disk_io import UNIT
+from consumer.commit import batch, direct_writer
+from consumer.commit.direct_writer import UNIT
 from consumer.commit.sink import Sink
 from consumer.model import OpenFile
 from shipper.layout import FileKey
@@ -32,7 +30,7 @@ TEXT = b"".join(b"%d a line\n" % number for number in range(20_000))
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk_io, "PIECE_BYTES", PIECE)
+    monkeypatch.setattr(direct_writer, "PIECE_BYTES", PIECE)
 
 
 @pytest.fixture
@@ -69,7 +67,7 @@ appended = st.tuples(
 @pytest.mark.usefixtures("small_pieces")
 @settings(max_examples=150, deadline=None)
 @given(st.lists(appended, min_size=1, max_size=10))
-def test_files_are_the_same_whichever_way_their_bytes_went(appends: list[tuple[str, list[int], bool, bool]]) -> None:
+def test_files_are_the_same_whichever_way_their_bytes_went(appends):
     with TemporaryDirectory() as directory:
         sink, expected = Sink(Path(directory), open_files=1, links=False), {"a": b"", "b": b""}
         files = {name: new(sink, name) for name in expected}
@@ -87,7 +85,7 @@ def test_files_are_the_same_whichever_way_their_bytes_went(appends: list[tuple[s
         sink.close()
 
 
-def test_whole_units_are_not_in_memory_and_the_ends_are(sink: Sink, tmp_path: Path) -> None:
+def test_whole_units_are_not_in_memory_and_the_ends_are(sink, tmp_path):
     file = new(sink, "a")
     sink.append(file, [b"x" * 10], at=0)
     sink.append_direct(file, [TEXT], at=10)
@@ -105,9 +103,7 @@ def _is_memory(path: Path) -> bool:
     return kind.strip() in {"tmpfs", "ramfs"}
 
 
-async def test_while_much_waits_in_the_stream_the_page_cache_is_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_while_much_waits_in_the_stream_the_page_cache_is_used(tmp_path, monkeypatch):
     past: list[int] = []
     append = Sink.append_direct
 
@@ -134,10 +130,8 @@ async def test_while_much_waits_in_the_stream_the_page_cache_is_used(
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_what_a_disk_does_not_take_past_the_page_cache_goes_through_it(
-    sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(disk_io, "UNIT", 256)  # disks require 512 at least
+def test_what_a_disk_does_not_take_past_the_page_cache_goes_through_it(sink, tmp_path, monkeypatch):
+    monkeypatch.setattr(direct_writer, "UNIT", 256)  # disks require 512 at least
     file = new(sink, "a")
     sink.append_direct(file, [TEXT[:300]], at=0)
     sink.sync()
@@ -147,7 +141,7 @@ def test_what_a_disk_does_not_take_past_the_page_cache_goes_through_it(
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_a_file_system_that_reports_only_its_page_cache_is_synced_as_a_whole_once(tmp_path: Path) -> None:
+def test_a_file_system_that_reports_only_its_page_cache_is_synced_as_a_whole_once(tmp_path):
     if subprocess.run(["mount", "-t", "ramfs", "here", tmp_path], capture_output=True, check=False).returncode:
         pytest.skip("nothing may be mounted here")
     try:
@@ -175,9 +169,7 @@ def no_file_longer_than(length: int) -> Iterator[None]:
 
 @pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("most", [50, UNIT + 50, 2 * UNIT, PIECE + UNIT + 50])
-def test_a_disk_that_is_full_in_the_middle_is_reported_and_the_next_try_is_whole(
-    most: int, sink: Sink, tmp_path: Path
-) -> None:
+def test_a_disk_that_is_full_in_the_middle_is_reported_and_the_next_try_is_whole(most, sink, tmp_path):
     file = new(sink, "a")
     sink.append(file, [TEXT[:40]], at=0)
     sink.sync()
@@ -192,7 +184,7 @@ def test_a_disk_that_is_full_in_the_middle_is_reported_and_the_next_try_is_whole
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_a_file_that_is_cut_meanwhile_gets_no_run_of_nuls(sink: Sink, tmp_path: Path) -> None:
+def test_a_file_that_is_cut_meanwhile_gets_no_run_of_nuls(sink, tmp_path):
     file = new(sink, "a")
     sink.append_direct(file, [TEXT[:50_000]], at=0)
     os.truncate(tmp_path / "a", 10)
@@ -208,12 +200,6 @@ LOGS = [Log(TEXT[: 3 * PIECE + odd], id=f"{odd:016x}", file=f"/var/log/{odd}.log
 BLOCK, A_BATCH = 2 * UNIT + 5, 4
 
 
-@pytest.fixture(scope="module")
-def lives() -> Iterator[Lives]:
-    with Lives() as lives:
-        yield lives
-
-
 def deliveries() -> list[Delivery]:
     messages = [
         log.message(at, min(at + BLOCK, len(log.data))) for at in range(0, 3 * PIECE, BLOCK) for log in LOGS
@@ -224,14 +210,14 @@ def deliveries() -> list[Delivery]:
 def work(place: Path) -> None:
     """A collector's start, and all that the stream still has for it."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(disk_io, "PIECE_BYTES", PIECE)
+        patched.setattr(direct_writer, "PIECE_BYTES", PIECE)
         patched.setattr(batch, "WRITE_BYTES", BLOCK)
         journal, sink = Journal(place / "journal.sqlite"), Sink(place / "archive", open_files=8, links=True)
         applying = applier_of(journal, sink)
         assert not sink.recover(journal.files.values(), partition=0)
         left = [delivery for delivery in deliveries() if delivery.sequence > journal.position.applied]
         for first in range(0, len(left), A_BATCH):
-            staged = applying.stage(begin_batch(journal, left[first : first + A_BATCH], {}, {}))
+            staged = applying.stage(applying.begin(left[first : first + A_BATCH], {}, {}))
             sink.sync()
             journal.commit(staged)
         sink.close()
@@ -242,8 +228,7 @@ def texts(place: Path) -> list[bytes]:
     return [path.read_bytes() for path in sorted((place / "archive").rglob("_open-*"))]
 
 
-def test_a_kill_at_any_step_loses_and_doubles_nothing(lives: Lives, tmp_path: Path) -> None:
-    places = Places(tmp_path)
+def test_a_kill_at_any_step_loses_and_doubles_nothing(lives, places):
     (places.first / "archive").mkdir(parents=True)
     deaths = 0
     for place in lives.every_step(work, places.copy):

@@ -70,13 +70,6 @@ class Disk:
 
 
 @pytest.fixture
-def fleet(tmp_path: Path, natsd: NatsServer) -> Iterator[Fleet]:
-    with Fleet(tmp_path, natsd.url, partitions=1) as fleet:
-        fleet.apply()
-        yield fleet
-
-
-@pytest.fixture
 def disk(fleet: Fleet) -> Iterator[Disk]:
     disk = Disk(fleet.archive)
     yield disk
@@ -151,8 +144,8 @@ class Modest(Program):
 
 
 def test_a_target_that_is_full_read_only_forbidden_or_gone_suspends_the_collector_until_it_is_mended(
-    fleet: Fleet, disk: Disk, natsd: NatsServer
-) -> None:
+    fleet, disk, natsd
+):
     collector = Observed(fleet, natsd)
     collector.say(b"before")
     until(lambda: fleet.archived(HOST, "messages.log") == b"before\n")
@@ -169,9 +162,7 @@ def test_a_target_that_is_full_read_only_forbidden_or_gone_suspends_the_collecto
     assert fleet.lag() == 0
 
 
-def test_a_journal_on_a_full_disk_stops_everything_and_one_that_has_room_again_continues(
-    fleet: Fleet, natsd: NatsServer
-) -> None:
+def test_a_journal_on_a_full_disk_stops_everything_and_one_that_has_room_again_continues(fleet, natsd):
     disk = Disk(fleet.directory / "state")
     try:
         collector = Observed(fleet, natsd)
@@ -185,9 +176,7 @@ def test_a_journal_on_a_full_disk_stops_everything_and_one_that_has_room_again_c
         disk.close()
 
 
-def test_sealing_on_a_full_disk_leaves_nothing_and_does_not_stop_what_still_fits(
-    fleet: Fleet, disk: Disk, natsd: NatsServer
-) -> None:
+def test_sealing_on_a_full_disk_leaves_nothing_and_does_not_stop_what_still_fits(fleet, disk, natsd):
     config = fleet.directory / "fshipper.toml"
     config.write_text('[collector]\nsegment = "1MiB"\n')
     collector = Observed(fleet, natsd, "--config", str(config))
@@ -221,9 +210,7 @@ sys.exit(run(["consume"]))
 
 
 @pytest.mark.parametrize("call", ["pwritev", "fdatasync"])
-def test_an_io_error_is_waited_out_and_what_was_not_synced_is_written_again(
-    call: str, fleet: Fleet, natsd: NatsServer, tmp_path: Path
-) -> None:
+def test_an_io_error_is_waited_out_and_what_was_not_synced_is_written_again(call, fleet, natsd, tmp_path):
     flag = tmp_path / "broken"
     flag.touch()
     publish(natsd, *((f"logs.p0.{HOST}", {}, b"%d" % number) for number in range(100)))

@@ -44,15 +44,13 @@ HARM: dict[str, tuple[Callable[[Path], object], bytes]] = {
 
 @pytest.mark.parametrize(("harm", "left"), HARM.values(), ids=HARM)
 async def test_a_file_that_was_removed_from_outside_is_recorded_and_later_bytes_go_to_a_new_one(
-    tmp_path: Path, harm: Callable[[Path], object], left: bytes
-) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
+    harness, log, harm, left
+):
     harness.send(log, 0, 4)
     async with harness.running() as worker:
         await becomes(lambda: harness.text(log) == b"one\n" and worker.journal.position.applied == 1)
         harm(opened(harness, log))
-        harness.send(log, 4, 8)
-        harness.send(log, 8, 14)
+        harness.send(log, 4, 8, 14)
         await becomes(lambda: worker.journal.position.applied == 3)
     await harness.drain(Until.SEALED)
     assert harness.text(log) == left + (b"\n" if left else b"") + b"two\nthree\n"
@@ -63,9 +61,7 @@ async def test_a_file_that_was_removed_from_outside_is_recorded_and_later_bytes_
 
 
 @pytest.mark.parametrize("harm", ["deleted", "renamed", "cut in place"])
-async def test_a_file_without_a_writer_is_missed_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
-) -> None:
+async def test_a_file_without_a_writer_is_missed_too(tmp_path, monkeypatch, harm):
     monkeypatch.setattr(maintenance, "POLL_SECONDS", 0.05)
     harness, log = PartitionHarness(tmp_path), Log(LINES)
     harness.send(log, 0, 4)
@@ -78,8 +74,7 @@ async def test_a_file_without_a_writer_is_missed_too(
         assert path.read_bytes() == b""
 
 
-async def test_a_file_that_was_replaced_by_a_longer_one_gets_nothing_more_until_it_is_cut_back(tmp_path: Path) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
+async def test_a_file_that_was_replaced_by_a_longer_one_gets_nothing_more_until_it_is_cut_back(harness, log):
     harness.send(log, 0, 4)
     async with harness.running() as worker:
         await becomes(lambda: worker.journal.position.applied == 1)
@@ -89,9 +84,8 @@ async def test_a_file_that_was_replaced_by_a_longer_one_gets_nothing_more_until_
     assert opened(harness, log).read_bytes() == b"foretwo\n"  # its sum shows it when it is sealed, and the audit before
 
 
-async def test_what_is_in_a_link_under_live_is_never_written_through(tmp_path: Path) -> None:
+async def test_what_is_in_a_link_under_live_is_never_written_through(harness, log, tmp_path):
     """A directory that another user replaced by a link to elsewhere: `live/` is a convenience, the archive is not."""
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (harness.archive / "live").mkdir()
@@ -102,7 +96,7 @@ async def test_what_is_in_a_link_under_live_is_never_written_through(tmp_path: P
     assert not [path for path in elsewhere.rglob("*") if path.is_file() and not path.is_symlink()]
 
 
-def test_a_journal_that_was_removed_or_replaced_is_not_written_on(tmp_path: Path) -> None:
+def test_a_journal_that_was_removed_or_replaced_is_not_written_on(tmp_path):
     path, aside = tmp_path / "journal.sqlite", tmp_path / "aside"
     journal = Journal(path)
     journal.commit(Changes(position=Position(applied=1)))
@@ -123,7 +117,7 @@ def test_a_journal_that_was_removed_or_replaced_is_not_written_on(tmp_path: Path
     journal.close()
 
 
-async def test_short_writes_are_written_on_to_the_last_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_short_writes_are_written_on_to_the_last_byte(tmp_path, monkeypatch):
     log = Log(b"".join(b"%d\n" % number for number in range(40_000)))
     harness, write, write_one = PartitionHarness(tmp_path), os.pwritev, os.pwrite
     monkeypatch.setattr(os, "pwritev", lambda fd, buffers, at: write(fd, [bytes(b"".join(buffers))[:7]], at))

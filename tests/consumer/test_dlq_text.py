@@ -2,7 +2,6 @@
 
 import gzip
 import zlib
-from collections.abc import Callable
 
 import pytest
 import zstandard
@@ -49,7 +48,7 @@ def sent(each: Letter, payload: bytes, **more: str) -> list[store.RequeuedMessag
         ({}, b"", b""),
     ],
 )
-def test_text_is_what_decodes_else_the_payload_as_it_is(headers: dict[str, str], payload: bytes, text: bytes) -> None:
+def test_text_is_what_decodes_else_the_payload_as_it_is(headers, payload, text):
     assert store.text_of(letter(headers), payload) == text
 
 
@@ -62,12 +61,12 @@ def test_text_is_what_decodes_else_the_payload_as_it_is(headers: dict[str, str],
     ],
     ids=["zstd", "zstd without size", "gzip"],
 )
-def test_a_bomb_is_kept_as_it_is(encoding: str, pack: Callable[[bytes], bytes]) -> None:
+def test_a_bomb_is_kept_as_it_is(encoding, pack):
     bomb = pack(bytes(store.MAX_TEXT_BYTES + 1))
     assert store.text_of(letter({"Log-Encoding": encoding}), bomb) == bomb + b"\n"
 
 
-def test_a_long_text_is_cut_into_blocks_that_any_collector_takes() -> None:
+def test_a_long_text_is_cut_into_blocks_that_any_collector_takes():
     text = b"".join(b"%d\n" % number for number in range(300_000))
     blocks = [(codec.from_headers(headers), payload) for _, headers, payload in sent(letter({}), text)]
     assert b"".join(Decompressor().decode(block, payload) for block, payload in blocks) == text
@@ -77,7 +76,7 @@ def test_a_long_text_is_cut_into_blocks_that_any_collector_takes() -> None:
     assert [block.span.start for block, _ in blocks] == [0, *(block.span.end for block, _ in blocks[:-1])]
 
 
-def test_a_letter_is_one_source_however_often_it_is_sent_and_no_other_letter_is_the_same() -> None:
+def test_a_letter_is_one_source_however_often_it_is_sent_and_no_other_letter_is_the_same():
     ids = {
         sent(letter({}, sequence=sequence), TEXT, created=created)[0].headers["Log-Id"]
         for sequence in (7, 8, 7)
@@ -95,12 +94,12 @@ def test_a_letter_is_one_source_however_often_it_is_sent_and_no_other_letter_is_
         ("unknown", "LOGS_3", "logs.p3.unknown"),
     ],
 )
-def test_it_goes_to_the_host_that_it_came_from(host: str, stream: str, subject: str) -> None:
+def test_it_goes_to_the_host_that_it_came_from(host, stream, subject):
     assert sent(letter({}, host=host, stream=stream), TEXT)[0].subject == subject
 
 
 @pytest.mark.parametrize("stream", ["", "AUDIT_0", "LOGS_x"])
-def test_a_letter_of_no_stream_of_ours_is_refused(stream: str) -> None:
+def test_a_letter_of_no_stream_of_ours_is_refused(stream):
     with pytest.raises(UsageError, match="none of 'logs'"):
         sent(letter({}, stream=stream), TEXT)
 
@@ -115,17 +114,17 @@ def test_a_letter_of_no_stream_of_ours_is_refused(stream: str) -> None:
         ("", "/messages.log.recovered"),
     ],
 )
-def test_it_goes_next_to_the_file_that_it_was_meant_for(header: str, file: str) -> None:
+def test_it_goes_next_to_the_file_that_it_was_meant_for(header, file):
     (message,) = sent(letter({"Log-File": header}), TEXT)
     assert codec.from_headers(message.headers).file == file
 
 
-def test_shown_text_has_no_character_that_a_terminal_might_obey() -> None:
+def test_shown_text_has_no_character_that_a_terminal_might_obey():
     every = "".join(map(chr, range(0x3000))) + "\ud800\udcff"
     assert printable(every).isprintable()
     assert printable("a\\x1b") != printable("a\x1b")
 
 
-def test_a_payload_is_shown_as_far_as_its_limit() -> None:
+def test_a_payload_is_shown_as_far_as_its_limit():
     assert dump(b"\x1b[2J\xff~", 16) == [f"00000000  {'1b 5b 32 4a ff 7e':<47}  |.[2J.~|"]
     assert dump(bytes(40), 32)[-1] == "00000020  ... 8 bytes more (--raw writes all)"

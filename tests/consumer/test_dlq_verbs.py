@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 import zlib
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import zstandard
@@ -25,13 +23,6 @@ from shipper.subjects import COLLECTOR
 HOST = "web1.example.net"
 FILE = "/var/log/app.log"
 TEXT = b"one\ntwo\nthree\n"
-
-
-@pytest.fixture
-def fleet(tmp_path: Path, natsd: NatsServer) -> Iterator[Fleet]:
-    assert run(["partition", "apply", "--partitions", "1", "--url", natsd.url]) == 0
-    with Fleet(tmp_path, natsd.url, partitions=1) as fleet:
-        yield fleet
 
 
 @pytest.fixture
@@ -87,7 +78,7 @@ def recovered(fleet: Fleet, host: str = HOST, file: str = FILE) -> bytes:
 # -- ls and show --------------------------------------------------------------------------------------------------
 
 
-def test_letters_are_listed_newest_first_by_host_stream_and_reason(fleet: Fleet, natsd: NatsServer, dlq) -> None:
+def test_letters_are_listed_newest_first_by_host_stream_and_reason(fleet, natsd, dlq):
     bury(natsd, damaged(Dlq_Seq="12"), ({"Log-Id": "bad", "Dlq-Reason": "header Log-Span is missing"}, b"x"))
     bury(natsd, damaged(source="00000000000000b1"), host="db1")
     found = listed(dlq)
@@ -101,7 +92,7 @@ def test_letters_are_listed_newest_first_by_host_stream_and_reason(fleet: Fleet,
     assert [json.loads(line)["number"] for line in dlq("ls", "--json", "--reason", "log-span")[1].splitlines()] == [2]
 
 
-def test_nothing_that_a_letter_holds_reaches_a_terminal_as_a_command(fleet: Fleet, natsd: NatsServer, dlq) -> None:
+def test_nothing_that_a_letter_holds_reaches_a_terminal_as_a_command(fleet, natsd, dlq):
     evil = "\x1b]0;pwned\x07\u202e\x9b31m"
     publish(natsd, (f"dlq.LOGS_0.{HOST}", {"Dlq-Reason": evil, "X-Own": evil, "Dlq-Stream": evil}, b"\x1b[2J\x00\xff"))
     for arguments in (["ls"], ["show", "1"], ["ls", "--json"]):
@@ -112,9 +103,7 @@ def test_nothing_that_a_letter_holds_reaches_a_terminal_as_a_command(fleet: Flee
     assert "1b 5b 32 4a 00 ff" in dlq("show", "1")[1]
 
 
-def test_show_gives_the_reason_and_raw_writes_the_payload_as_it_is(
-    fleet: Fleet, natsd: NatsServer, dlq, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_show_gives_the_reason_and_raw_writes_the_payload_as_it_is(fleet, natsd, dlq, capfdbinary):
     noise = bytes(range(256)) * 16
     bury(natsd, damaged(payload=noise))
     code, out, _ = dlq("show", "1")
@@ -128,13 +117,13 @@ def test_show_gives_the_reason_and_raw_writes_the_payload_as_it_is(
     assert capfdbinary.readouterr().out == noise
 
 
-def test_an_empty_list_is_reported_to_people_and_empty_for_programs(fleet: Fleet, dlq) -> None:
+def test_an_empty_list_is_reported_to_people_and_empty_for_programs(fleet, dlq):
     assert dlq("ls") == (0, "", "no dead letters\n")
     assert dlq("ls", "--host", HOST) == (0, "", "no dead letters like that\n")
     assert dlq("ls", "--json") == (0, "", "")
 
 
-def test_a_number_that_does_not_exist_names_those_that_do(fleet: Fleet, natsd: NatsServer, dlq) -> None:
+def test_a_number_that_does_not_exist_names_those_that_do(fleet, natsd, dlq):
     code, _, err = dlq("show", "7")
     assert (code, "no dead letter at all" in err) == (64, True)
     bury(natsd, damaged())
@@ -143,7 +132,7 @@ def test_a_number_that_does_not_exist_names_those_that_do(fleet: Fleet, natsd: N
         assert (code, "from 1 to 1" in err) == (64, True)
 
 
-def test_without_the_stream_the_hint_is_to_apply(natsd: NatsServer, dlq) -> None:
+def test_without_the_stream_the_hint_is_to_apply(natsd, dlq):
     code, _, err = dlq("ls")
     assert code == 69
     assert "stream DLQ does not exist" in err
@@ -154,11 +143,11 @@ def test_without_the_stream_the_hint_is_to_apply(natsd: NatsServer, dlq) -> None
     "arguments",
     [["requeue"], ["drop", "--yes"], ["requeue", "1", "--all"], ["drop", "1", "--host", "x"], ["ls", "--host", "a b"]],
 )
-def test_a_command_without_a_selection_of_letters_is_refused(arguments: list[str], fleet: Fleet, dlq) -> None:
+def test_a_command_without_a_selection_of_letters_is_refused(arguments, fleet, dlq):
     assert dlq(*arguments)[0] == 64
 
 
-def test_a_listing_of_many_letters_holds_a_window_of_them(fleet: Fleet, natsd: NatsServer) -> None:
+def test_a_listing_of_many_letters_holds_a_window_of_them(fleet, natsd):
     """A hundred took 40 MiB at the peak, 100,000 took 42."""
     headers = {"Dlq-Reason": "r" * 200, "Dlq-Stream": "LOGS_0", "Dlq-Seq": "1"}
     publish(natsd, *((f"dlq.LOGS_0.h{number % 7}", headers, b"x" * 50) for number in range(10_000)))
@@ -174,7 +163,7 @@ def test_a_listing_of_many_letters_holds_a_window_of_them(fleet: Fleet, natsd: N
 # -- requeue ------------------------------------------------------------------------------------------------------
 
 
-def test_the_text_of_a_letter_goes_to_a_file_next_to_the_original(fleet: Fleet, natsd: NatsServer, dlq) -> None:
+def test_the_text_of_a_letter_goes_to_a_file_next_to_the_original(fleet, natsd, dlq):
     publish(
         natsd,
         (f"logs.p0.{HOST}", *damaged(encoding="zstd")),
@@ -200,19 +189,19 @@ def test_the_text_of_a_letter_goes_to_a_file_next_to_the_original(fleet: Fleet, 
     assert (segment.lines, segment.gaps) == (3, ())
 
 
-def test_a_letter_without_bytes_stays_until_it_is_dropped(fleet: Fleet, natsd: NatsServer, dlq) -> None:
+def test_a_letter_without_bytes_stays_until_it_is_dropped(fleet, natsd, dlq):
     bury(natsd, ({"Log-Id": "bad"}, b""))
     assert dlq("requeue", "1")[1] == "left 1: it holds no bytes; fshipper dlq drop 1 removes it\n"
     assert len(listed(dlq)) == 1
 
 
-def test_what_was_cut_is_reported(fleet: Fleet, natsd: NatsServer, dlq) -> None:
+def test_what_was_cut_is_reported(fleet, natsd, dlq):
     bury(natsd, damaged(payload=b"y" * 10_000, Dlq_Cut="1000000"))
     assert listed(dlq)[0]["cut_from"] == 1_000_000
     assert "only the beginning was kept of the message's 1000000 bytes" in dlq("requeue", "1")[1]
 
 
-def test_filters_choose_what_is_requeued_and_the_order_is_the_old_one(fleet: Fleet, natsd: NatsServer, dlq) -> None:
+def test_filters_choose_what_is_requeued_and_the_order_is_the_old_one(fleet, natsd, dlq):
     letters = [damaged(b"%d\n" % number, source=f"{number:016x}") for number in range(1, 4)]
     bury(natsd, *letters)
     bury(natsd, damaged(source="00000000000000b1"), host="db1")
@@ -222,7 +211,7 @@ def test_filters_choose_what_is_requeued_and_the_order_is_the_old_one(fleet: Fle
     assert recovered(fleet) == b"1\n2\n3\n"
 
 
-def test_a_letter_of_another_product_is_not_published(fleet: Fleet, natsd: NatsServer, dlq) -> None:
+def test_a_letter_of_another_product_is_not_published(fleet, natsd, dlq):
     publish(natsd, ("dlq.AUDIT_0.web1", {"Dlq-Stream": "AUDIT_0", "Dlq-Reason": "r"}, b"x"))
     code, _, err = dlq("requeue", "1")
     assert (code, "--subject" in err) == (64, True)
@@ -246,8 +235,8 @@ sys.exit(run(["dlq", "requeue", "1"]))
 
 @pytest.mark.parametrize(("name", "call", "drained_between"), [("store", 2, False), ("delete", 1, True)])
 def test_requeue_may_be_killed_anywhere_and_run_again_and_nothing_comes_twice(
-    name: str, call: int, drained_between: bool, fleet: Fleet, natsd: NatsServer, dlq
-) -> None:
+    name, call, drained_between, fleet, natsd, dlq
+):
     text = b"".join(b"%06d\n" % number for number in range(120_000))
     bury(natsd, damaged(payload=text))
     died = subprocess.run(
@@ -265,7 +254,7 @@ def test_requeue_may_be_killed_anywhere_and_run_again_and_nothing_comes_twice(
 # -- drop ---------------------------------------------------------------------------------------------------------
 
 
-def test_dropping_needs_a_confirmation_and_reports_what_it_dropped(fleet: Fleet, natsd: NatsServer, dlq) -> None:
+def test_dropping_needs_a_confirmation_and_reports_what_it_dropped(fleet, natsd, dlq):
     bury(natsd, damaged(), ({"Log-Id": "bad"}, b"x"))
     code, _, err = dlq("drop", "--all")
     assert (code, "--yes" in err, len(listed(dlq))) == (64, True, 2)
@@ -309,9 +298,7 @@ async def _give_up(natsd: NatsServer, how: str) -> None:
 @pytest.mark.parametrize(
     ("how", "why"), [("silence", "delivered too often"), ("term", "terminated by a client: not for me")]
 )
-def test_what_the_server_gives_up_delivering_is_listed(
-    how: str, why: str, fleet: Fleet, natsd: NatsServer, dlq
-) -> None:
+def test_what_the_server_gives_up_delivering_is_listed(how, why, fleet, natsd, dlq):
     publish(natsd, (f"logs.p0.{HOST}", {}, b"line"))
     asyncio.run(_give_up(natsd, how))
     assert f"the server gave up delivering LOGS_0 1 to collector: {why}" in dlq("ls")[1]
@@ -321,9 +308,7 @@ def test_what_the_server_gives_up_delivering_is_listed(
     assert "the server gave up delivering 1 message" in fleet.must("partition", "status")
 
 
-def test_without_the_advisories_stream_the_letters_are_listed_all_the_same(
-    fleet: Fleet, natsd: NatsServer, dlq
-) -> None:
+def test_without_the_advisories_stream_the_letters_are_listed_all_the_same(fleet, natsd, dlq):
     bury(natsd, damaged())
 
     async def remove() -> None:

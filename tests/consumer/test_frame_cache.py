@@ -15,7 +15,7 @@ from consumer.commit.frame_cache import FEW_FRAMES, LEAST_TEXT_BYTES, FrameCache
 from consumer.commit.sink import Sink
 from consumer.model import Until
 from consumer.segments import sealer as seal
-from consumer.segments.sealer import NewSegmentFile
+from consumer.segments.sealer import NewSegmentFile, Recorded
 from shipper.model import Encoding
 
 LINES = b"".join(b"%d a line of a log\n" % number for number in range(500))
@@ -36,10 +36,8 @@ def packed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-async def test_a_segment_is_made_of_the_blocks_as_they_came(tmp_path: Path, packed: list[str]) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
-    for span in cuts(LINES, 1000):
-        harness.send(log, *span)
+async def test_a_segment_is_made_of_the_blocks_as_they_came(harness, log, packed):
+    harness.ship(log, 1000)
     await harness.drain(Until.SEALED)
     (segment,) = harness.segments()
     stored = (harness.archive / segment.path).read_bytes()
@@ -49,8 +47,7 @@ async def test_a_segment_is_made_of_the_blocks_as_they_came(tmp_path: Path, pack
     assert not packed
 
 
-async def test_what_did_not_come_as_whole_frames_is_packed_again(tmp_path: Path, packed: list[str]) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
+async def test_what_did_not_come_as_whole_frames_is_packed_again(harness, log, packed):
     harness.send(log, 0, 1000)
     harness.send(log, 500, 2000)  # its first half is there already
     await harness.drain(Until.SEALED)
@@ -59,7 +56,7 @@ async def test_what_did_not_come_as_whole_frames_is_packed_again(tmp_path: Path,
 
 
 @pytest.mark.parametrize("encoding", [Encoding.GZIP, Encoding.IDENTITY])
-async def test_frames_of_another_codec_are_of_no_use(tmp_path: Path, packed: list[str], encoding: Encoding) -> None:
+async def test_frames_of_another_codec_are_of_no_use(tmp_path, packed, encoding):
     harness, log = PartitionHarness(tmp_path), Log(LINES, encoding=encoding)
     harness.send(log, 0, len(LINES))
     await harness.drain(Until.SEALED)
@@ -68,7 +65,7 @@ async def test_frames_of_another_codec_are_of_no_use(tmp_path: Path, packed: lis
 
 
 @pytest.mark.parametrize("codec", ["gzip", "none"])
-async def test_segments_have_the_codec_that_was_requested(tmp_path: Path, codec: str, packed: list[str]) -> None:
+async def test_segments_have_the_codec_that_was_requested(tmp_path, codec, packed):
     harness, log = PartitionHarness(tmp_path, codec=codec), Log(LINES)
     harness.send(log, 0, len(LINES))
     await harness.drain(Until.SEALED)
@@ -76,9 +73,7 @@ async def test_segments_have_the_codec_that_was_requested(tmp_path: Path, codec:
     assert packed == [codec]
 
 
-async def test_another_source_after_an_unterminated_line_adds_a_newline_that_is_in_no_frame(
-    tmp_path: Path, packed: list[str]
-) -> None:
+async def test_another_source_after_an_unterminated_line_adds_a_newline_that_is_in_no_frame(tmp_path, packed):
     harness, one, two = PartitionHarness(tmp_path), Log(b"a line\nno end"), Log(b"another\n", id="00000000000000b2")
     harness.send(one, 0, len(one.data))
     harness.send(two, 0, len(two.data))
@@ -88,12 +83,9 @@ async def test_another_source_after_an_unterminated_line_adds_a_newline_that_is_
 
 
 @pytest.mark.parametrize(("owner", "name"), [(Sink, "append"), (Sink, "sync"), (Journal, "commit")])
-async def test_a_batch_that_failed_and_came_again_is_in_the_segment_once(
-    tmp_path: Path, owner: Any, name: str, monkeypatch: pytest.MonkeyPatch, packed: list[str]
-) -> None:
+async def test_a_batch_that_failed_and_came_again_is_in_the_segment_once(tmp_path, owner, name, monkeypatch, packed):
     harness, log = PartitionHarness(tmp_path, batch_bytes=1), Log(LINES)
-    for span in cuts(LINES, 1000):
-        harness.send(log, *span)
+    harness.ship(log, 1000)
     original, calls = getattr(owner, name), []
 
     def fails_once(*arguments: Any, **named: Any) -> Any:
@@ -111,8 +103,7 @@ async def test_a_batch_that_failed_and_came_again_is_in_the_segment_once(
     assert not packed
 
 
-async def test_a_restart_has_no_frames_and_packs_what_the_file_holds(tmp_path: Path, packed: list[str]) -> None:
-    harness, log = PartitionHarness(tmp_path), Log(LINES)
+async def test_a_restart_has_no_frames_and_packs_what_the_file_holds(harness, log, packed):
     harness.send(log, 0, 5000)
     await harness.drain()
     harness.send(log, 5000, len(LINES))
@@ -121,10 +112,8 @@ async def test_a_restart_has_no_frames_and_packs_what_the_file_holds(tmp_path: P
     assert packed == ["zstd"]
 
 
-@pytest.mark.parametrize("step", ["publish", "record", "_remove"])
-def test_a_kill_while_a_segment_is_made_of_frames_leaves_one_segment(
-    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("step", ["publish", "record", "unlink"])
+def test_a_kill_while_a_segment_is_made_of_frames_leaves_one_segment(step, tmp_path, monkeypatch):
     opened = write_open(tmp_path, "/var/log/app.log", [LINES])
     journal, sink = Journal(tmp_path / "journal.sqlite"), Sink(tmp_path / "archive", open_files=8, links=True)
     sealer = seal.Sealer(tmp_path / "archive", collector="here", codec="zstd")
@@ -132,12 +121,12 @@ def test_a_kill_while_a_segment_is_made_of_frames_leaves_one_segment(
     spans = journal.spans(sealing.path)
     halves = LINES[:5000], LINES[5000:]
     frames = Frames(tuple(map(zstandard.ZstdCompressor(level=1).compress, halves)), 500)
-    owner = {"publish": NewSegmentFile, "record": seal.Sealer, "_remove": seal}[step]
-    kill_at(monkeypatch, owner, step, after=step != "_remove")
+    owner = {"publish": NewSegmentFile, "record": seal.Sealer, "unlink": Path}[step]
+    kill_at(monkeypatch, owner, step, after=step != "unlink")
     with pytest.raises(KilledError):
-        sealer.finish(sealing, spans, (), frames)
+        sealer.finish(sealing, Recorded(spans, ()), frames)
     sealer.take_up(sealing, journal)
-    sealer.finish(sealing, spans, ())  # the next life has no frames
+    sealer.finish(sealing, Recorded(spans, ()))  # the next life has no frames
     (segment,) = standing(tmp_path)
     stored = (tmp_path / "archive" / segment.path).read_bytes()
     assert stored == b"".join(frames.frames)
@@ -147,7 +136,7 @@ def test_a_kill_while_a_segment_is_made_of_frames_leaves_one_segment(
     sink.close()
 
 
-def test_frames_are_kept_while_they_follow_each_other() -> None:
+def test_frames_are_kept_while_they_follow_each_other():
     ready = FrameCache("zstd")
     ready.add(PATH, 0, b"one", text_bytes=10, lines=1)
     ready.add(PATH, 10, b"two", text_bytes=5, lines=2)
@@ -155,14 +144,14 @@ def test_frames_are_kept_while_they_follow_each_other() -> None:
     assert ready.take(PATH, 15) is None
 
 
-def test_a_frame_that_was_never_committed_is_forgotten() -> None:
+def test_a_frame_that_was_never_committed_is_forgotten():
     ready = FrameCache("zstd")
     ready.add(PATH, 0, b"one", text_bytes=10, lines=1)
     ready.add(PATH, 10, b"two", text_bytes=5, lines=2)
     assert ready.take(PATH, 10) == Frames((b"one",), 1, (Frame(3, 10, 0, 1),))
 
 
-def test_bytes_that_came_in_no_frame_break_the_chain_for_good() -> None:
+def test_bytes_that_came_in_no_frame_break_the_chain_for_good():
     ready = FrameCache("zstd")
     ready.add(PATH, 0, b"one", text_bytes=10, lines=1)
     ready.add(PATH, 11, b"two", text_bytes=5, lines=2)
@@ -172,7 +161,7 @@ def test_bytes_that_came_in_no_frame_break_the_chain_for_good() -> None:
     assert ready.take(PATH, 10) == Frames((b"one",), 1, (Frame(3, 10, 0, 1),))
 
 
-def test_many_small_frames_are_not_worth_their_room() -> None:
+def test_many_small_frames_are_not_worth_their_room():
     ready, at = FrameCache("zstd"), 0
     for _ in range(FEW_FRAMES + 2):
         ready.add(PATH, at, b"f", text_bytes=100, lines=1)
@@ -185,7 +174,7 @@ def test_many_small_frames_are_not_worth_their_room() -> None:
     assert ready.take(PATH, at) is not None
 
 
-def test_the_memory_is_bounded_and_the_file_that_waited_longest_makes_room() -> None:
+def test_the_memory_is_bounded_and_the_file_that_waited_longest_makes_room():
     ready = FrameCache("zstd", most_bytes=100)
     ready.add("a", 0, b"x" * 60, text_bytes=1000, lines=1)
     ready.add("b", 0, b"x" * 30, text_bytes=1000, lines=1)

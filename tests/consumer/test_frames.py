@@ -10,7 +10,6 @@ from collecting import FILE, HOST, Log, PartitionHarness, cuts, kill_at
 from dying import Lives, Places
 from fleet import Fleet, unpack, until
 from keeping import seal_all, standing, state, tend, write_open
-from natsd import NatsServer
 from test_collector_edits import check_account, edited, piece, send
 
 from consumer.archive.journal import Journal
@@ -28,7 +27,7 @@ def opened(harness: PartitionHarness) -> Path:
 
 
 @pytest.mark.parametrize("codec", ["zstd", "gzip"])
-async def test_the_frames_of_the_blocks_are_the_segment(tmp_path: Path, codec: str) -> None:
+async def test_the_frames_of_the_blocks_are_the_segment(tmp_path, codec):
     harness, log = PartitionHarness(tmp_path, frames=codec), Log(TEXT, encoding=Encoding(codec))
     payloads = [log.message(*span)[2] for span in cuts(TEXT, 1000)]
     for span in cuts(TEXT, 1000):
@@ -46,7 +45,7 @@ async def test_the_frames_of_the_blocks_are_the_segment(tmp_path: Path, codec: s
     assert harness.files() == {segment.path, "_manifest/date=2026-11-20/here.jsonl"}
 
 
-async def test_what_did_not_come_as_a_frame_of_this_codec_becomes_one(tmp_path: Path) -> None:
+async def test_what_did_not_come_as_a_frame_of_this_codec_becomes_one(tmp_path):
     """Other codecs, no codec, foreign lines, the rest of a block of which the first half is there, a join."""
     harness = PartitionHarness(tmp_path, frames="zstd", output=FILE.removeprefix("/"))
     one, two = Log(TEXT, encoding=Encoding.GZIP), Log(TEXT[:995], id="00000000000000b2", encoding=Encoding.IDENTITY)
@@ -64,7 +63,7 @@ async def test_what_did_not_come_as_a_frame_of_this_codec_becomes_one(tmp_path: 
     assert segment.joins == 2
 
 
-async def test_lines_of_other_publishers_become_one_frame_a_batch(tmp_path: Path) -> None:
+async def test_lines_of_other_publishers_become_one_frame_a_batch(tmp_path):
     harness = PartitionHarness(tmp_path, frames="zstd")
     for number in range(100):
         harness.say(b"line %d" % number)
@@ -75,7 +74,7 @@ async def test_lines_of_other_publishers_become_one_frame_a_batch(tmp_path: Path
     assert len(found) < 10
 
 
-async def test_an_edited_block_is_kept_without_its_map(tmp_path: Path) -> None:
+async def test_an_edited_block_is_kept_without_its_map(tmp_path):
     harness, text = PartitionHarness(tmp_path, frames="zstd"), b"a line\nDEBUG this\nid=7 another\n" * 20
     send(harness, [piece(text, 0, len(text))])
     await harness.drain(Until.SEALED)
@@ -84,9 +83,7 @@ async def test_an_edited_block_is_kept_without_its_map(tmp_path: Path) -> None:
     check_account(harness)
 
 
-async def test_a_kill_between_write_and_commit_leaves_whole_frames(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_kill_between_write_and_commit_leaves_whole_frames(tmp_path, monkeypatch):
     harness, log = PartitionHarness(tmp_path, frames="zstd"), Log(TEXT)
     harness.send(log, 0, 1000)
     await harness.drain()
@@ -100,7 +97,7 @@ async def test_a_kill_between_write_and_commit_leaves_whole_frames(
     assert not harness.segments()[0].gaps
 
 
-async def test_a_file_that_was_truncated_from_outside_continues_after_its_last_whole_frame(tmp_path: Path) -> None:
+async def test_a_file_that_was_truncated_from_outside_continues_after_its_last_whole_frame(tmp_path):
     harness, log = PartitionHarness(tmp_path, frames="zstd"), Log(TEXT)
     for span in cuts(TEXT[:5000], 1000):
         harness.send(log, *span)
@@ -116,7 +113,7 @@ async def test_a_file_that_was_truncated_from_outside_continues_after_its_last_w
     ]
 
 
-async def test_a_frame_that_cannot_be_read_ends_the_segment_and_is_kept(tmp_path: Path) -> None:
+async def test_a_frame_that_cannot_be_read_ends_the_segment_and_is_kept(tmp_path):
     harness, log = PartitionHarness(tmp_path, frames="zstd"), Log(TEXT)
     for span in cuts(TEXT[:5000], 1000):
         harness.send(log, *span)
@@ -135,7 +132,7 @@ async def test_a_frame_that_cannot_be_read_ends_the_segment_and_is_kept(tmp_path
 
 
 @pytest.mark.parametrize(("before", "behind"), [("none", "zstd"), ("zstd", "none"), ("zstd", "gzip")])
-async def test_another_setting_seals_what_was_open_and_mixes_nothing(tmp_path: Path, before: str, behind: str) -> None:
+async def test_another_setting_seals_what_was_open_and_mixes_nothing(tmp_path, before, behind):
     """`_open-a.zst` is the plain file of /a.zst, or holds the frames of /a: the two must not meet."""
     logs = [Log(TEXT, id=f"{n:016x}", file=file) for n, file in enumerate(["/a", "/a.zst", "/a.gz", "/a.zst.gz"])]
     harness = PartitionHarness(tmp_path, frames=before)
@@ -154,7 +151,7 @@ async def test_another_setting_seals_what_was_open_and_mixes_nothing(tmp_path: P
 
 
 @pytest.mark.parametrize("more", [{"SHIPPER_CODEC": "none"}, {"SHIPPER_OUTPUT": "{host}.log"}])
-def test_settings_that_do_not_go_together_are_refused(tmp_path: Path, more: dict[str, str]) -> None:
+def test_settings_that_do_not_go_together_are_refused(tmp_path, more):
     config = tmp_path / "shipper.toml"
     config.write_text('[collector]\nstore = "frames"\n')
     done = Fleet(tmp_path, "nats://127.0.0.1:1").run("consume", "--drain", SHIPPER_CONFIG=str(config), **more)
@@ -174,7 +171,7 @@ def work(place: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_merged_frames_survive_a_kill_in_every_life(lives: Lives, tmp_path: Path, seed: int) -> None:
+def test_merged_frames_survive_a_kill_in_every_life(lives, tmp_path, seed):
     places = Places(tmp_path)
     for number in range(2):
         blocks = [TEXT[start:end] for start, end in cuts(TEXT, 1000)]
@@ -188,7 +185,7 @@ def test_merged_frames_survive_a_kill_in_every_life(lives: Lives, tmp_path: Path
     assert state(place) == state(expected)
 
 
-def test_the_whole_way_through_kills_gives_the_same_text(tmp_path: Path, natsd: NatsServer) -> None:
+def test_the_whole_way_through_kills_gives_the_same_text(tmp_path, natsd):
     config = tmp_path / "shipper.toml"
     config.write_text('[collector]\nstore = "frames"\nsegment = "64KiB"\n')
     log = tmp_path / "app.log"

@@ -53,18 +53,14 @@ async def _delete(url: str, first: int, last: int) -> None:
         await client.close()
 
 
-def test_a_producer_that_is_blocked_by_a_full_stream_continues_when_the_collector_makes_room(
-    tmp_path: Path, natsd: NatsServer
-) -> None:
+def test_a_producer_that_is_blocked_by_a_full_stream_continues_when_the_collector_makes_room(tmp_path, natsd):
     with small_fleet(tmp_path, natsd) as fleet:
         path = tmp_path / "app.log"
         producer = blocked(fleet, path, lines=100_000)
         assert "stream_purged" in archived_whole(fleet, producer, path)
 
 
-def test_a_hole_that_is_longer_than_a_full_stream_has_room_is_filled_and_not_given_up(
-    tmp_path: Path, natsd: NatsServer
-) -> None:
+def test_a_hole_that_is_longer_than_a_full_stream_has_room_is_filled_and_not_given_up(tmp_path, natsd):
     """What follows the hole would keep the space that the missing bytes need, and vice versa."""
     with small_fleet(tmp_path, natsd) as fleet:
         path = tmp_path / "app.log"

@@ -3,7 +3,6 @@
 import gzip
 import tracemalloc
 import zlib
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -13,7 +12,6 @@ from hostile import publish
 from hostile_applier import HostileApplier, Message, corpus
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from natsd import NatsServer
 
 from shipper.model import MAX_BLOCK_BYTES
 
@@ -87,9 +85,7 @@ PLAIN = st.builds(
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(messages=st.lists(st.one_of(blocks(), PLAIN), min_size=1, max_size=12))
-def test_whatever_comes_ends_in_one_of_four_ways_and_inside_the_archive(
-    tmp_path_factory: pytest.TempPathFactory, messages: list[Message]
-) -> None:
+def test_whatever_comes_ends_in_one_of_four_ways_and_inside_the_archive(tmp_path_factory, messages):
     assume(all(len(message.payload) <= MIB for message in messages))
     applier = HostileApplier(tmp_path_factory.mktemp("applier"))
     assert set(applier.judge(messages)) <= ENDS
@@ -99,7 +95,7 @@ def test_whatever_comes_ends_in_one_of_four_ways_and_inside_the_archive(
 # -- what is kept -------------------------------------------------------------------------------------------------
 
 
-def test_each_message_of_the_corpus_becomes_what_it_always_became(tmp_path: Path) -> None:
+def test_each_message_of_the_corpus_becomes_what_it_always_became(tmp_path):
     applier, messages = HostileApplier(tmp_path), corpus()
     outcomes = applier.judge(messages)
     assert {m.name: o for m, o in zip(messages, outcomes, strict=True)} == {m.name: m.becomes for m in messages}
@@ -107,7 +103,7 @@ def test_each_message_of_the_corpus_becomes_what_it_always_became(tmp_path: Path
     assert len({message.name for message in messages}) == len(messages) > 80
 
 
-def test_the_corpus_on_a_real_server_stops_no_collector_and_no_other_host(tmp_path: Path, natsd: NatsServer) -> None:
+def test_the_corpus_on_a_real_server_stops_no_collector_and_no_other_host(tmp_path, natsd):
     wild = [
         message
         for message in corpus()
@@ -177,7 +173,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_message_takes_no_more_memory_than_a_few_blocks(tmp_path: Path, name: str) -> None:
+def test_a_message_takes_no_more_memory_than_a_few_blocks(tmp_path, name):
     message = BOMBS[name]()
     applier = HostileApplier(tmp_path)
     applier.judge([message])

@@ -1,13 +1,10 @@
 """A server full of hostile messages: every program goes on for all other hosts, and no command ends in a traceback."""
 
 import json
-import socket
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from fleet import Fleet, until
-from hostile import publish
-from natsd import NatsServer
+from hostile import publish, send_raw
 
 from consumer.cluster.membership import forked_since, to_claim, to_member
 from consumer.dlq.store import printable
@@ -53,7 +50,7 @@ def spoiled(sound: Mapping[str, object]) -> Iterator[bytes]:
     yield f'{{{body},"x":{"[" * 900}{"]" * 900}}}'.encode()
 
 
-def test_an_entry_of_the_bucket_is_read_or_left_out_and_its_numbers_can_be_counted_with() -> None:
+def test_an_entry_of_the_bucket_is_read_or_left_out_and_its_numbers_can_be_counted_with():
     for value in (*VALUES, *spoiled(MEMBER), *spoiled(CLAIM)):
         member, claim = to_member(value), to_claim(value)
         if member:
@@ -66,21 +63,7 @@ def test_an_entry_of_the_bucket_is_read_or_left_out_and_its_numbers_can_be_count
             printable(claim.trouble).encode()
 
 
-def publish_bare(server: NatsServer, subjects: list[str]) -> None:
-    """A message with a header block of one byte to each subject."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as link:
-        link.sendall(b'CONNECT {"verbose":false,"pedantic":false,"headers":true}\r\n')
-        for subject in subjects:
-            link.sendall(f"HPUB {subject} 1 5\r\nXbody\r\n".encode())
-        link.sendall(b"PING\r\n")
-        said = b""
-        while b"PONG" not in said:
-            more = link.recv(65536)
-            assert more, said
-            said += more
-
-
-def test_a_server_full_of_hostile_messages_serves_every_other_host(tmp_path: Path, natsd: NatsServer) -> None:
+def test_a_server_full_of_hostile_messages_serves_every_other_host(tmp_path, natsd):
     path = tmp_path / "app.log"
     path.write_bytes(b"before\n")
     with Fleet(tmp_path, natsd.url, partitions=2) as fleet:
@@ -99,7 +82,7 @@ def test_a_server_full_of_hostile_messages_serves_every_other_host(tmp_path: Pat
         publish(natsd, *((f"logs.beat.{EVIL}{at}", {}, value) for at, value in enumerate(spoiled(BEAT))))
         publish(natsd, *((f"{member}{at}", {}, value) for at, value in enumerate(spoiled(MEMBER))))
         publish(natsd, *((f"{lease}{at:04d}", {}, value) for at, value in enumerate(spoiled(CLAIM))))
-        publish_bare(natsd, subjects)
+        send_raw(natsd, *(f"HPUB {subject} 1 5\r\nXbody\r\n".encode() for subject in subjects))
         with path.open("ab") as file:
             file.write(b"after\n")
         until(lambda: fleet.archived(VICTIM, path) == b"before\nafter\n", what=lambda: collector.log[-3000:])

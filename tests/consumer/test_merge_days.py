@@ -1,12 +1,10 @@
 """A day that is over: small segments of a log file become one, with the same bytes, and every reader counts once."""
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from dying import Lives, Places
 from fleet import Fleet, unpack
 from keeping import DAY, HOST, Past, lines, seal_all, standing, state, tend, write_open, write_segments
 
@@ -19,17 +17,6 @@ TEXT = b"".join(PARTS)
 FILE = "/var/log/app.log"
 
 
-@pytest.fixture(scope="module")
-def lives() -> Iterator[Lives]:
-    with Lives() as lives:
-        yield lives
-
-
-@pytest.fixture
-def places(tmp_path: Path) -> Places:
-    return Places(tmp_path)
-
-
 def text(place: Path, file: str = FILE) -> bytes:
     """What the segments of a file hold that count, as every reader gets it."""
     return Fleet(place, "").archived(HOST, file)
@@ -40,7 +27,7 @@ def on_disk(place: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("codec", ["zstd", "gzip", "none"])
-def test_the_segments_of_a_day_become_one_with_the_same_bytes(tmp_path: Path, codec: str) -> None:
+def test_the_segments_of_a_day_become_one_with_the_same_bytes(tmp_path, codec):
     parts = write_segments(tmp_path, FILE, PARTS, codec=codec)
     tend(tmp_path)
     (whole,) = standing(tmp_path)
@@ -55,7 +42,7 @@ def test_the_segments_of_a_day_become_one_with_the_same_bytes(tmp_path: Path, co
     assert (tmp_path / "archive" / f"_manifest/date={DAY}/here.done").exists()
 
 
-def test_a_merged_day_is_closed_and_does_not_change_again(tmp_path: Path) -> None:
+def test_a_merged_day_is_closed_and_does_not_change_again(tmp_path):
     write_segments(tmp_path, FILE, PARTS)
     tend(tmp_path)
     before = state(tmp_path)
@@ -63,20 +50,20 @@ def test_a_merged_day_is_closed_and_does_not_change_again(tmp_path: Path) -> Non
     assert state(tmp_path) == before
 
 
-def test_nothing_is_merged_before_every_partition_has_passed_the_day(tmp_path: Path) -> None:
+def test_nothing_is_merged_before_every_partition_has_passed_the_day(tmp_path):
     write_segments(tmp_path, FILE, PARTS)
     before = state(tmp_path)
     tend(tmp_path, Past(), Past("2026-11-19", 1))
     assert state(tmp_path) == before
 
 
-def test_a_partition_is_merged_by_its_owner_only(tmp_path: Path) -> None:
+def test_a_partition_is_merged_by_its_owner_only(tmp_path):
     write_segments(tmp_path, FILE, PARTS)
     tend(tmp_path, Past(partition=1))
     assert len(standing(tmp_path)) == len(PARTS)
 
 
-def test_segments_of_two_collectors_are_merged_by_the_owner_of_the_partition(tmp_path: Path) -> None:
+def test_segments_of_two_collectors_are_merged_by_the_owner_of_the_partition(tmp_path):
     write_segments(tmp_path, FILE, PARTS[:3])
     listed = tmp_path / "archive" / f"_manifest/date={DAY}/here.jsonl"
     listed.rename(listed.with_name("gone.jsonl"))
@@ -88,13 +75,13 @@ def test_segments_of_two_collectors_are_merged_by_the_owner_of_the_partition(tmp
     assert listed.with_name("gone.done").exists()
 
 
-def test_merging_can_be_switched_off(tmp_path: Path) -> None:
+def test_merging_can_be_switched_off(tmp_path):
     parts = write_segments(tmp_path, FILE, PARTS)
     tend(tmp_path, merge=0)
     assert standing(tmp_path) == parts
 
 
-def test_segments_of_other_codecs_stay_apart(tmp_path: Path) -> None:
+def test_segments_of_other_codecs_stay_apart(tmp_path):
     write_segments(tmp_path, FILE, PARTS[:2])
     for number, part in enumerate(PARTS[2:]):
         write_open(tmp_path, FILE, [part], sequence=100 + number)
@@ -105,9 +92,7 @@ def test_segments_of_other_codecs_stay_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", ["flip", "cut", "longer", "gone"])
-def test_a_part_that_is_not_as_listed_is_left_alone_and_reported(
-    tmp_path: Path, harm: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_that_is_not_as_listed_is_left_alone_and_reported(tmp_path, harm, monkeypatch):
     parts = write_segments(tmp_path, FILE, PARTS)
     told = []
     monkeypatch.setattr("shipper.events.segment_damaged", lambda **what: told.append(what["path"]))
@@ -123,7 +108,7 @@ def test_a_part_that_is_not_as_listed_is_left_alone_and_reported(
     assert not victim.exists() if harmed is None else victim.read_bytes() == harmed
 
 
-def test_an_unfinished_line_is_not_glued_to_another_sources(tmp_path: Path) -> None:
+def test_an_unfinished_line_is_not_glued_to_another_sources(tmp_path):
     write_open(tmp_path, FILE, [b"one\ntw"], sequence=7)
     seal_all(tmp_path)
     write_open(tmp_path, FILE, [b"o\nthr"], sequence=17, start=6)
@@ -135,7 +120,7 @@ def test_an_unfinished_line_is_not_glued_to_another_sources(tmp_path: Path) -> N
     assert texts == [b"one\ntwo\nthr", b"other\n"]
 
 
-def test_a_later_segment_gets_a_number_after_the_merged_one(tmp_path: Path) -> None:
+def test_a_later_segment_gets_a_number_after_the_merged_one(tmp_path):
     """A stream that counts anew must not lead to a name that was merged away: readers count that no more."""
     write_segments(tmp_path, FILE, PARTS)
     tend(tmp_path)
@@ -145,7 +130,7 @@ def test_a_later_segment_gets_a_number_after_the_merged_one(tmp_path: Path) -> N
     assert len(set(paths)) == len(paths)
 
 
-def test_numbers_without_room_after_them_are_left_as_they_are(tmp_path: Path) -> None:
+def test_numbers_without_room_after_them_are_left_as_they_are(tmp_path):
     for number, part in enumerate([*PARTS, b"large\n" * 1000]):
         write_open(tmp_path, FILE, [part], sequence=7 + number)
         seal_all(tmp_path)
@@ -154,7 +139,7 @@ def test_numbers_without_room_after_them_are_left_as_they_are(tmp_path: Path) ->
     assert standing(tmp_path) == before
 
 
-def test_a_file_that_no_manifest_lists_stops_merging_of_its_log_file_only(tmp_path: Path) -> None:
+def test_a_file_that_no_manifest_lists_stops_merging_of_its_log_file_only(tmp_path):
     parts = write_segments(tmp_path, FILE, PARTS)
     write_segments(tmp_path, "/other.log", PARTS)
     stranger = tmp_path / "archive" / parts[-1].path.replace(f"{47:020d}", f"{48:020d}")
@@ -165,7 +150,7 @@ def test_a_file_that_no_manifest_lists_stops_merging_of_its_log_file_only(tmp_pa
     assert stranger.exists()
 
 
-def test_a_part_that_a_fenced_collector_made_and_listed_again_counts_no_more(tmp_path: Path) -> None:
+def test_a_part_that_a_fenced_collector_made_and_listed_again_counts_no_more(tmp_path):
     parts = write_segments(tmp_path, FILE, PARTS)
     content = (tmp_path / "archive" / parts[1].path).read_bytes()
     tend(tmp_path)
@@ -178,7 +163,7 @@ def test_a_part_that_a_fenced_collector_made_and_listed_again_counts_no_more(tmp
     assert not (tmp_path / "archive" / parts[1].path).exists()
 
 
-def test_it_ends_between_two_steps_when_a_stop_is_requested(tmp_path: Path) -> None:
+def test_it_ends_between_two_steps_when_a_stop_is_requested(tmp_path):
     for number in range(4):
         write_segments(tmp_path, f"/{number}.log", PARTS[:2])
     for asked in range(1, 40):
@@ -191,7 +176,7 @@ def test_it_ends_between_two_steps_when_a_stop_is_requested(tmp_path: Path) -> N
     assert len(standing(tmp_path)) == 4
 
 
-def test_kills_at_every_step_leave_what_the_next_start_finishes(lives: Lives, places: Places) -> None:
+def test_kills_at_every_step_leave_what_the_next_start_finishes(lives, places):
     write_segments(places.first, FILE, PARTS)
     write_segments(places.first, "/b.log", PARTS[:3], codec="gzip")
     expected = places.copy()
@@ -205,7 +190,7 @@ def test_kills_at_every_step_leave_what_the_next_start_finishes(lives: Lives, pl
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_kill_in_every_life_ends_with_the_same_segment(lives: Lives, places: Places, seed: int) -> None:
+def test_a_kill_in_every_life_ends_with_the_same_segment(lives, places, seed):
     write_segments(places.first, FILE, PARTS)
     expected = places.copy()
     tend(expected)
@@ -214,7 +199,7 @@ def test_a_kill_in_every_life_ends_with_the_same_segment(lives: Lives, places: P
     assert state(place) == state(expected)
 
 
-def test_a_kill_is_made_good_also_with_other_settings(lives: Lives, places: Places) -> None:
+def test_a_kill_is_made_good_also_with_other_settings(lives, places):
     write_segments(places.first, FILE, PARTS)
     for place in lives.every_step(tend, places.copy):
         tend(place, merge=0)
@@ -223,7 +208,7 @@ def test_a_kill_is_made_good_also_with_other_settings(lives: Lives, places: Plac
         shutil.rmtree(place)
 
 
-def test_journal_and_sealer_know_nothing_of_it(tmp_path: Path) -> None:
+def test_journal_and_sealer_know_nothing_of_it(tmp_path):
     """A merged segment is found by the same rules as any other: its name parses, and sorts after its parts."""
     parts = write_segments(tmp_path, FILE, PARTS)
     tend(tmp_path)

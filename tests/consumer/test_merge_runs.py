@@ -42,7 +42,7 @@ def days(draw: st.DrawFn) -> list[Segment]:
 
 
 @given(days())
-def test_runs_are_small_neighbours_that_fit_and_get_a_free_number(day: list[Segment]) -> None:
+def test_runs_are_small_neighbours_that_fit_and_get_a_free_number(day):
     taken = {number_of(each) for each in day}
     found = runs(day, taken, below=BELOW, most=MOST)
     for run in found:
@@ -59,17 +59,17 @@ def test_runs_are_small_neighbours_that_fit_and_get_a_free_number(day: list[Segm
     assert [part for _, run in sorted(numbered, key=lambda pair: pair[0]) for part in run] == day  # the order of bytes
 
 
-def test_a_run_ends_before_it_is_too_large() -> None:
+def test_a_run_ends_before_it_is_too_large():
     day = [segment(10 * number, 90) for number in range(5)]
     found = runs(day, {number_of(each) for each in day}, below=BELOW, most=MOST)
     assert [len(run) for run in found] == [2, 2]
 
 
-def test_nothing_is_below_nothing() -> None:
+def test_nothing_is_below_nothing():
     assert runs([segment(1, 0), segment(5, 0)], {1, 5}, below=0, most=MOST) == []
 
 
-def test_the_counts_of_the_parts_add_up() -> None:
+def test_the_counts_of_the_parts_add_up():
     one = replace(
         segment(5, 40),
         spans=(SourceSpan(source="a", start=0, end=20), SourceSpan(source="b", start=0, end=20)),
@@ -107,7 +107,7 @@ def test_the_counts_of_the_parts_add_up() -> None:
     assert whole.replaces == (one.path, two.path)
 
 
-def test_a_line_continues_in_the_next_part_only_where_both_hold_the_same_one_source() -> None:
+def test_a_line_continues_in_the_next_part_only_where_both_hold_the_same_one_source():
     a, b = SourceSpan(source="a", start=0, end=9), SourceSpan(source="b", start=0, end=9)
     only_a, only_b = replace(segment(1), spans=(a,)), replace(segment(2), spans=(b,))
     assert continues(only_a, only_a)
@@ -117,7 +117,7 @@ def test_a_line_continues_in_the_next_part_only_where_both_hold_the_same_one_sou
     assert not continues(segment(1), segment(2))
 
 
-def test_the_names_of_segments_are_distinguished_from_others() -> None:
+def test_the_names_of_segments_are_distinguished_from_others():
     assert split_name("a-b.log-00000000000000000007.zst") == ("a-b.log", 7)
     assert split_name("a-00000000000000000001-00000000000000000007") == ("a-00000000000000000001", 7)
     assert split_name("a.log") is None

@@ -1,7 +1,5 @@
 """How often each rule of a host's redaction fired: once in the manifest, through kills, resends and hostile headers."""
 
-from pathlib import Path
-
 import pytest
 from collecting import FILE, HOST, KilledError, PartitionHarness, kill_at
 from prometheus_client import REGISTRY
@@ -40,7 +38,7 @@ def times(number: int) -> dict[str, int]:
     return {rule: number * places for rule, places in EACH.items()}
 
 
-async def test_counts_of_all_blocks_are_summed_and_a_resend_counts_nothing_again(tmp_path: Path) -> None:
+async def test_counts_of_all_blocks_are_summed_and_a_resend_counts_nothing_again(tmp_path):
     harness, size = PartitionHarness(tmp_path), len(LINE)
     for _ in range(2):
         send(harness, 0, 2 * size)
@@ -54,7 +52,7 @@ async def test_counts_of_all_blocks_are_summed_and_a_resend_counts_nothing_again
     assert counts(harness) == times(6)
 
 
-async def test_a_block_of_which_a_part_was_there_adds_no_count(tmp_path: Path) -> None:
+async def test_a_block_of_which_a_part_was_there_adds_no_count(tmp_path):
     harness, size = PartitionHarness(tmp_path), len(LINE)
     send(harness, 0, 2 * size)
     await harness.drain()
@@ -66,10 +64,7 @@ async def test_a_block_of_which_a_part_was_there_adds_no_count(tmp_path: Path) -
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("step", ["commit", "begin_sealing"])
-async def test_a_kill_at_any_step_loses_and_doubles_no_count(
-    step: str, after: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_a_kill_at_any_step_loses_and_doubles_no_count(step, after, harness, monkeypatch):
     send(harness, 0, len(TEXT))
     with monkeypatch.context() as patched:
         kill_at(patched, Journal, step, after=after)
@@ -91,9 +86,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("header", HOSTILE)
-async def test_a_header_that_is_no_count_is_ignored_and_counted_and_the_lines_are_archived(
-    header: str, tmp_path: Path
-) -> None:
+async def test_a_header_that_is_no_count_is_ignored_and_counted_and_the_lines_are_archived(header, tmp_path):
     harness, before = PartitionHarness(tmp_path), ignored()
     send(harness, 0, len(LINE), header)
     send(harness, len(LINE), 2 * len(LINE))
@@ -103,7 +96,7 @@ async def test_a_header_that_is_no_count_is_ignored_and_counted_and_the_lines_ar
     assert ignored() == before + 1
 
 
-async def test_a_host_that_invents_rules_fills_a_bounded_part_of_the_journal(tmp_path: Path) -> None:
+async def test_a_host_that_invents_rules_fills_a_bounded_part_of_the_journal(tmp_path):
     harness, size = PartitionHarness(tmp_path), len(LINE)
     for number in range(6):
         names = [f"r{number}-{each}" for each in range(32)]
@@ -114,8 +107,7 @@ async def test_a_host_that_invents_rules_fills_a_bounded_part_of_the_journal(tmp
     assert sum(found.values()) == 6 * 32 * 2
 
 
-async def test_counts_are_in_no_manifest_line_of_a_host_that_redacts_nothing(tmp_path: Path) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_counts_are_in_no_manifest_line_of_a_host_that_redacts_nothing(harness):
     for entry in Encoder(Compressor(Encoding.ZSTD), Edits()).entries([piece(TEXT, 0, len(TEXT))]):
         assert codec.REDACTED not in entry.headers
         harness.bus.store(f"logs.p0.{HOST}", entry.headers, entry.payload)
@@ -126,8 +118,7 @@ async def test_counts_are_in_no_manifest_line_of_a_host_that_redacts_nothing(tmp
 
 
 @pytest.mark.parametrize("value", ['{"a":"x"}', '{"a":1.5}', "[1]", '"x"', '{"a":null}'])
-async def test_a_manifest_line_with_other_counts_is_damaged_and_stops_no_reader(value: str, tmp_path: Path) -> None:
-    harness = PartitionHarness(tmp_path)
+async def test_a_manifest_line_with_other_counts_is_damaged_and_stops_no_reader(value, harness):
     send(harness, 0, len(TEXT))
     await harness.drain(Until.SEALED)
     (segment,) = harness.segments()
@@ -140,7 +131,7 @@ async def test_a_manifest_line_with_other_counts_is_damaged_and_stops_no_reader(
 
 
 @pytest.mark.parametrize("rules", [1, 31, 32, 33, 107, 1000])
-def test_counts_travel_in_a_bounded_header(rules: int) -> None:
+def test_counts_travel_in_a_bounded_header(rules):
     sent = {f"a-rule-with-a-long-name-{number}": number + 1 for number in range(rules)}
     text = codec.encode_redacted(sent)
     found = dict(codec.decode_redacted(text))

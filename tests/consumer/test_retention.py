@@ -3,12 +3,11 @@
 import datetime as dt
 import shutil
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from dying import Lives, Places
+from dying import Places
 from keeping import TODAY, Past, state, tend, write_open, write_segments
 
 from consumer.archive import manifests
@@ -36,18 +35,18 @@ def kept(place: Path) -> list[str]:
     return days
 
 
-def test_days_that_are_older_than_the_setting_are_removed(tmp_path: Path) -> None:
+def test_days_that_are_older_than_the_setting_are_removed(tmp_path):
     fill(tmp_path)
     tend(tmp_path, keep_days=2)
     assert kept(tmp_path) == DAYS[-3:]
 
 
-def test_without_a_setting_nothing_is_removed(tmp_path: Path) -> None:
+def test_without_a_setting_nothing_is_removed(tmp_path):
     fill(tmp_path)
     assert kept(tmp_path) == DAYS
 
 
-def test_the_oldest_days_go_until_the_rest_is_below_the_limit(tmp_path: Path) -> None:
+def test_the_oldest_days_go_until_the_rest_is_below_the_limit(tmp_path):
     fill(tmp_path)
     size = manifests.total(manifests.held_by_host(tmp_path / "archive", DAYS[0])).bytes_stored
     total = sum(manifests.total(manifests.held_by_host(tmp_path / "archive", day)).bytes_stored for day in DAYS)
@@ -59,7 +58,7 @@ def test_the_oldest_days_go_until_the_rest_is_below_the_limit(tmp_path: Path) ->
     assert kept(tmp_path) == DAYS[-1:]  # today never
 
 
-def test_what_was_removed_is_noted(tmp_path: Path) -> None:
+def test_what_was_removed_is_noted(tmp_path):
     fill(tmp_path, DAYS[:1])
     held = manifests.total(manifests.held_by_host(tmp_path / "archive", DAYS[0]))
     tend(tmp_path, keep_days=1)
@@ -69,7 +68,7 @@ def test_what_was_removed_is_noted(tmp_path: Path) -> None:
     assert (held.bytes_raw, held.lines, held.segments, held.hosts) == (1500, 200, 1, 1)
 
 
-def test_a_day_that_a_collector_has_not_closed_stays(tmp_path: Path) -> None:
+def test_a_day_that_a_collector_has_not_closed_stays(tmp_path):
     fill(tmp_path)
     (tmp_path / "archive" / f"_manifest/date={DAYS[1]}/other.jsonl").touch()
     tend(tmp_path, keep_days=1)
@@ -77,14 +76,14 @@ def test_a_day_that_a_collector_has_not_closed_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["_open-a.log", "_open.3-a.log", "_sealing-a.log-00000000000000000007.zst"])
-def test_a_day_of_which_something_is_not_sealed_stays(tmp_path: Path, name: str) -> None:
+def test_a_day_of_which_something_is_not_sealed_stays(tmp_path, name):
     fill(tmp_path, DAYS[:2])
     next((tmp_path / "archive").glob(f"date={DAYS[0]}/*/*/")).joinpath(name).touch()
     tend(tmp_path, keep_days=1)
     assert kept(tmp_path) == DAYS[:1]
 
 
-def test_another_collector_at_it_is_left_to_do_it(tmp_path: Path) -> None:
+def test_another_collector_at_it_is_left_to_do_it(tmp_path):
     fill(tmp_path)
     (tmp_path / "archive" / LOCKS).mkdir(exist_ok=True)
     with Lock(tmp_path / "archive" / LOCKS / "retention.lock", "retention"):
@@ -92,7 +91,7 @@ def test_another_collector_at_it_is_left_to_do_it(tmp_path: Path) -> None:
     assert kept(tmp_path) == DAYS
 
 
-def test_two_collectors_in_parallel_remove_each_day_once(tmp_path: Path) -> None:
+def test_two_collectors_in_parallel_remove_each_day_once(tmp_path):
     fill(tmp_path)
     threads = [threading.Thread(target=tend, args=[tmp_path], kwargs={"keep_days": 1}) for _ in range(4)]
     for thread in threads:
@@ -103,14 +102,14 @@ def test_two_collectors_in_parallel_remove_each_day_once(tmp_path: Path) -> None
     assert [noted["date"] for noted in manifests.removed(tmp_path / "archive")] == DAYS[:-2]
 
 
-def test_it_stops_between_two_days(tmp_path: Path) -> None:
+def test_it_stops_between_two_days(tmp_path):
     fill(tmp_path)
     answers = iter([True, True])
     tend(tmp_path, Past("1970-01-01"), keep_days=1, go_on=lambda: next(answers, False))
     assert kept(tmp_path) == DAYS[1:]
 
 
-def test_a_day_that_comes_back_is_sealed_listed_and_removed_again(tmp_path: Path) -> None:
+def test_a_day_that_comes_back_is_sealed_listed_and_removed_again(tmp_path):
     fill(tmp_path, DAYS[:2])
     tend(tmp_path, keep_days=1)
     assert kept(tmp_path) == []
@@ -122,7 +121,7 @@ def test_a_day_that_comes_back_is_sealed_listed_and_removed_again(tmp_path: Path
     assert [noted["date"] for noted in manifests.removed(tmp_path / "archive")] == [*DAYS[:2], DAYS[0]]
 
 
-def test_a_report_on_a_removed_day_names_the_removal(tmp_path: Path) -> None:
+def test_a_report_on_a_removed_day_names_the_removal(tmp_path):
     fill(tmp_path)
     tend(tmp_path, keep_days=1)
     with pytest.raises(Unavailable, match=f"{DAYS[0]} was removed .* by keep_days at .*200 lines of 1 host"):
@@ -130,7 +129,7 @@ def test_a_report_on_a_removed_day_names_the_removal(tmp_path: Path) -> None:
     assert inventory.read_day(tmp_path / "archive", DAYS[-2]).present
 
 
-def test_an_error_is_reported_and_the_next_call_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_is_reported_and_the_next_call_continues(tmp_path, monkeypatch):
     fill(tmp_path)
     told: list[Any] = []
     monkeypatch.setattr("shipper.events.days_failed", lambda **what: told.append(what))
@@ -146,18 +145,11 @@ def test_an_error_is_reported_and_the_next_call_continues(tmp_path: Path, monkey
     assert kept(tmp_path) == DAYS[-2:]
 
 
-@pytest.fixture(scope="module")
-def lives() -> Iterator[Lives]:
-    with Lives() as lives:
-        yield lives
-
-
 def work(place: Path) -> None:
     tend(place, keep_days=4)
 
 
-def test_kills_at_every_step_leave_what_the_next_start_finishes(lives: Lives, tmp_path: Path) -> None:
-    places = Places(tmp_path)
+def test_kills_at_every_step_leave_what_the_next_start_finishes(lives, places):
     fill(places.first, DAYS[:2])
     expected = places.copy()
     work(expected)
@@ -170,7 +162,7 @@ def test_kills_at_every_step_leave_what_the_next_start_finishes(lives: Lives, tm
         shutil.rmtree(place)
 
 
-def test_a_kill_is_made_good_also_with_other_settings(lives: Lives, tmp_path: Path) -> None:
+def test_a_kill_is_made_good_also_with_other_settings(lives, tmp_path):
     """Between the note and the renaming nothing is gone yet: the day stays, and is reported as it is."""
     places = Places(tmp_path)
     fill(places.first, DAYS[:1])

@@ -3,12 +3,9 @@
 import datetime as dt
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from auditing import audit
-from dying import Lives, Places
 from keeping import TODAY, tend, write_open, write_segments
 
 from consumer.archive import manifests
@@ -40,7 +37,7 @@ def on_disk(place: Path) -> set[tuple[str, str]]:
     return {(each.parts[-3].removeprefix("date="), each.name.removeprefix("host=")) for each in directories}
 
 
-def test_the_oldest_days_of_the_largest_host_go_and_no_others(tmp_path: Path) -> None:
+def test_the_oldest_days_of_the_largest_host_go_and_no_others(tmp_path):
     fill(tmp_path, {SMALL: 1, OTHER: 2, FLOOD: 9})
     tend(tmp_path, keep_bytes=40 * 700)  # of 48
     all_of_them = {SMALL: 1, OTHER: 2, FLOOD: 9}
@@ -54,7 +51,7 @@ def test_the_oldest_days_of_the_largest_host_go_and_no_others(tmp_path: Path) ->
     assert not list((tmp_path / "archive").rglob(".remov*"))
 
 
-def test_a_flood_of_today_takes_no_day_of_others_even_before_it_can_be_removed(tmp_path: Path) -> None:
+def test_a_flood_of_today_takes_no_day_of_others_even_before_it_can_be_removed(tmp_path):
     for day in DAYS[:-1]:
         write_segments(tmp_path, "/var/log/app.log", [LINES], date=day, host=SMALL, codec="none")
     write_segments(tmp_path, "/var/log/app.log", [LINES * 30], date=DAYS[-1], host=FLOOD, codec="none")
@@ -65,7 +62,7 @@ def test_a_flood_of_today_takes_no_day_of_others_even_before_it_can_be_removed(t
     assert on_disk(tmp_path) == {(day, SMALL) for day in DAYS[:-1]}
 
 
-def test_a_host_at_its_share_loses_nothing_whatever_the_others_hold(tmp_path: Path) -> None:
+def test_a_host_at_its_share_loses_nothing_whatever_the_others_hold(tmp_path):
     fill(tmp_path, {SMALL: 1, OTHER: 5, FLOOD: 9})
     tend(tmp_path, keep_bytes=3 * 4 * 700)
     assert [octets(tmp_path, day).get(SMALL) for day in DAYS] == [1, 1, 1, 1]
@@ -73,7 +70,7 @@ def test_a_host_at_its_share_loses_nothing_whatever_the_others_hold(tmp_path: Pa
     assert [octets(tmp_path, day).get(FLOOD) for day in DAYS] == [None, None, None, 9]
 
 
-def test_bytes_that_are_not_sealed_yet_count(tmp_path: Path) -> None:
+def test_bytes_that_are_not_sealed_yet_count(tmp_path):
     fill(tmp_path, {SMALL: 1, FLOOD: 2})  # 12 in all
     write_open(tmp_path, "/var/log/flood.log", [LINES * 20], date=DAYS[-1], host=FLOOD)
     tend(tmp_path, keep_bytes=28 * 700, merge=0)
@@ -81,14 +78,14 @@ def test_bytes_that_are_not_sealed_yet_count(tmp_path: Path) -> None:
     assert [octets(tmp_path, day).get(SMALL) for day in DAYS] == [1, 1, 1, 1]
 
 
-def test_whole_days_count_bytes_that_are_not_sealed_yet(tmp_path: Path) -> None:
+def test_whole_days_count_bytes_that_are_not_sealed_yet(tmp_path):
     fill(tmp_path, {SMALL: 1, FLOOD: 2})
     write_open(tmp_path, "/var/log/flood.log", [LINES * 20], date=DAYS[-1], host=FLOOD)
     tend(tmp_path, keep_bytes=29 * 700, keep_by="days", merge=0)
     assert {day for day, _ in on_disk(tmp_path)} == set(DAYS[1:])
 
 
-def test_a_large_host_keeps_its_fair_share_while_the_flood_of_another_cannot_be_removed(tmp_path: Path) -> None:
+def test_a_large_host_keeps_its_fair_share_while_the_flood_of_another_cannot_be_removed(tmp_path):
     """What small hosts leave unused belongs to it, too: its share is more than `keep_bytes` by the number of hosts."""
     fill(tmp_path, {SMALL: 1, OTHER: 6})  # 4 and 24
     write_open(tmp_path, "/var/log/flood.log", [LINES * 60], date=DAYS[-1], host=FLOOD)
@@ -97,14 +94,14 @@ def test_a_large_host_keeps_its_fair_share_while_the_flood_of_another_cannot_be_
     assert [octets(tmp_path, day).get(SMALL) for day in DAYS] == [1, 1, 1, 1]
 
 
-def test_with_days_the_oldest_days_of_all_hosts_go(tmp_path: Path) -> None:
+def test_with_days_the_oldest_days_of_all_hosts_go(tmp_path):
     fill(tmp_path, {SMALL: 1, OTHER: 2, FLOOD: 9})
     tend(tmp_path, keep_bytes=40 * 700, keep_by="days")
     assert {day for day, _ in on_disk(tmp_path)} == set(DAYS[1:])
     assert manifests.removed_days(tmp_path / "archive") == {DAYS[0]}
 
 
-def test_what_is_noted_of_single_hosts_is_no_removed_day_for_readers_before_it(tmp_path: Path) -> None:
+def test_what_is_noted_of_single_hosts_is_no_removed_day_for_readers_before_it(tmp_path):
     """They take each line of `removed.jsonl` for a whole day."""
     fill(tmp_path, {SMALL: 1, FLOOD: 9})
     tend(tmp_path, keep_bytes=30 * 700)
@@ -112,7 +109,7 @@ def test_what_is_noted_of_single_hosts_is_no_removed_day_for_readers_before_it(t
     assert layout.REMOVED_HOSTS_PATH != layout.REMOVED_PATH
 
 
-def test_the_audit_finds_no_fault_and_names_the_hosts_whose_days_were_removed(tmp_path: Path) -> None:
+def test_the_audit_finds_no_fault_and_names_the_hosts_whose_days_were_removed(tmp_path):
     archive = tmp_path / "archive"
     for number, day in enumerate(DAYS[:-1]):
         for host, count in ((SMALL, 1), (FLOOD, 9)):
@@ -137,7 +134,7 @@ def test_the_audit_finds_no_fault_and_names_the_hosts_whose_days_were_removed(tm
     assert after.code == before.code
 
 
-def test_the_report_of_the_day_knows_whose_lines_were_removed(tmp_path: Path) -> None:
+def test_the_report_of_the_day_knows_whose_lines_were_removed(tmp_path):
     fill(tmp_path, {SMALL: 1, OTHER: 2, FLOOD: 9})
     (tmp_path / "archive" / layout.IDENTITY).touch()
     tend(tmp_path, keep_bytes=40 * 700)
@@ -148,18 +145,11 @@ def test_the_report_of_the_day_knows_whose_lines_were_removed(tmp_path: Path) ->
     assert account([], found[0], 0).removed_hosts == (FLOOD,)
 
 
-@pytest.fixture(scope="module")
-def lives() -> Iterator[Lives]:
-    with Lives() as lives:
-        yield lives
-
-
 def work(place: Path) -> None:
     tend(place, keep_bytes=15 * 700)
 
 
-def test_kills_at_every_step_leave_what_the_next_start_finishes(lives: Lives, tmp_path: Path) -> None:
-    places = Places(tmp_path)
+def test_kills_at_every_step_leave_what_the_next_start_finishes(lives, places):
     for day in DAYS[:2]:
         for host, count in ((SMALL, 1), (FLOOD, 9)):
             write_segments(places.first, "/var/log/app.log", [LINES * count], date=day, host=host, codec="none")

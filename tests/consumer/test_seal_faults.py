@@ -16,7 +16,8 @@ from consumer.archive import segment_io
 from consumer.archive.journal import Journal
 from consumer.commit.sink import Sink
 from consumer.model import OpenFile
-from consumer.segments.sealer import NewSegmentFile, Sealer
+from consumer.segments.sealer import NewSegmentFile, Recorded, Sealer
+from shipper import events
 
 BLOCKS = [b"%d a line of a log\n" % number for number in range(300)]
 TEXT = b"".join(BLOCKS)
@@ -40,7 +41,7 @@ def begun(place: Path, *, codec: str = "zstd") -> tuple[Sealer, OpenFile, Callab
     spans, gaps = journal.spans(sealing.path), journal.gaps(sealing.path)
     journal.close()
     sink.close()
-    return sealer, sealing, lambda: sealer.finish(sealing, spans, gaps)
+    return sealer, sealing, lambda: sealer.finish(sealing, Recorded(spans, gaps))
 
 
 def changed(place: Path) -> list[tuple[int, int]]:
@@ -50,13 +51,13 @@ def changed(place: Path) -> list[tuple[int, int]]:
     return [(gap.start, gap.end) for gap in segment.gaps if (gap.source, gap.reason) == ("", "archive_changed")]
 
 
-def test_a_good_file_has_no_such_gap(tmp_path: Path, damages: list[int]) -> None:
+def test_a_good_file_has_no_such_gap(tmp_path, damages):
     write_segments(tmp_path, FILE, [TEXT])
     assert changed(tmp_path) == []
     assert damages == []
 
 
-def test_bytes_after_what_is_committed_do_not_count(tmp_path: Path, damages: list[int]) -> None:
+def test_bytes_after_what_is_committed_do_not_count(tmp_path, damages):
     """A collector that was fenced may go on writing into the file that it has open."""
     _, sealing, finish = begun(tmp_path)
     with (tmp_path / "archive" / sealing.path).open("ab", buffering=0) as sleeper:
@@ -68,7 +69,7 @@ def test_bytes_after_what_is_committed_do_not_count(tmp_path: Path, damages: lis
     assert (changed(tmp_path), damages) == ([], [])
 
 
-def test_a_flipped_byte_is_reported_and_everything_is_kept(tmp_path: Path, damages: list[int]) -> None:
+def test_a_flipped_byte_is_reported_and_everything_is_kept(tmp_path, damages):
     _, sealing, finish = begun(tmp_path)
     raw = tmp_path / "archive" / sealing.path
     flipped = bytearray(TEXT)
@@ -80,7 +81,7 @@ def test_a_flipped_byte_is_reported_and_everything_is_kept(tmp_path: Path, damag
     assert unpack(tmp_path / "archive" / standing(tmp_path)[0].path) == flipped
 
 
-def test_missing_bytes_are_a_gap_after_those_that_are_there(tmp_path: Path, damages: list[int]) -> None:
+def test_missing_bytes_are_a_gap_after_those_that_are_there(tmp_path, damages):
     _, sealing, finish = begun(tmp_path)
     (tmp_path / "archive" / sealing.path).write_bytes(TEXT[:1000])
     finish()
@@ -89,7 +90,7 @@ def test_missing_bytes_are_a_gap_after_those_that_are_there(tmp_path: Path, dama
     assert unpack(tmp_path / "archive" / standing(tmp_path)[0].path) == TEXT[:1000]
 
 
-def test_a_file_that_was_taken_away_is_an_empty_segment_with_a_gap(tmp_path: Path, damages: list[int]) -> None:
+def test_a_file_that_was_taken_away_is_an_empty_segment_with_a_gap(tmp_path, damages):
     _, sealing, finish = begun(tmp_path)
     (tmp_path / "archive" / sealing.path).unlink()
     finish()
@@ -99,7 +100,7 @@ def test_a_file_that_was_taken_away_is_an_empty_segment_with_a_gap(tmp_path: Pat
     assert len(lines(tmp_path)) == 1
 
 
-def test_a_day_that_was_taken_away_comes_back_as_gaps(tmp_path: Path, damages: list[int]) -> None:
+def test_a_day_that_was_taken_away_comes_back_as_gaps(tmp_path, damages):
     _, _, finish = begun(tmp_path)
     (tmp_path / "archive" / f"date={DAY}").rename(tmp_path / "taken")
     finish()
@@ -108,7 +109,7 @@ def test_a_day_that_was_taken_away_comes_back_as_gaps(tmp_path: Path, damages: l
 
 
 @pytest.mark.parametrize("codec", ["zstd", "gzip", "none"])
-def test_the_manifest_has_the_sum_of_the_stored_bytes(tmp_path: Path, codec: str) -> None:
+def test_the_manifest_has_the_sum_of_the_stored_bytes(tmp_path, codec):
     write_segments(tmp_path, FILE, [TEXT], codec=codec)
     (segment,) = standing(tmp_path)
     text, stored = segment_io.count_content(tmp_path / "archive" / segment.path, codec)
@@ -116,7 +117,7 @@ def test_the_manifest_has_the_sum_of_the_stored_bytes(tmp_path: Path, codec: str
     assert (segment.crc32, text.octets) == (f"{text.crc:08x}", len(TEXT))
 
 
-def test_a_codec_that_was_chosen_after_a_kill_is_for_the_next_segment(tmp_path: Path) -> None:
+def test_a_codec_that_was_chosen_after_a_kill_is_for_the_next_segment(tmp_path):
     """The name in the journal contains its codec."""
     begun(tmp_path, codec="gzip")
     seal_all(tmp_path, codec="zstd")
@@ -127,11 +128,11 @@ def test_a_codec_that_was_chosen_after_a_kill_is_for_the_next_segment(tmp_path: 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "behind"])
 @pytest.mark.parametrize(
-    ("owner", "name"), [(NewSegmentFile, "publish"), (Sealer, "record"), (Path, "unlink"), (Sealer, "_report")]
+    ("owner", "name"), [(NewSegmentFile, "publish"), (Sealer, "record"), (Path, "unlink"), (events, "segment_sealed")]
 )
 def test_a_collector_that_sleeps_while_another_finishes_changes_nothing(
-    owner: object, name: str, after: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damages: list[int]
-) -> None:
+    owner, name, after, tmp_path, monkeypatch, damages
+):
     _, sealing, finish = begun(tmp_path)
     other = Sealer(tmp_path / "archive", collector="other", codec="zstd")
     asleep, wake = threading.Event(), threading.Event()
@@ -148,7 +149,7 @@ def test_a_collector_that_sleeps_while_another_finishes_changes_nothing(
     monkeypatch.setattr(owner, name, slept)
     sleeper.start()
     assert asleep.wait(20)
-    other.finish(sealing, (), ())
+    other.finish(sealing, Recorded((), ()))
     wake.set()
     sleeper.join()
     finish()
@@ -158,9 +159,9 @@ def test_a_collector_that_sleeps_while_another_finishes_changes_nothing(
     assert damages == []
 
 
-def test_a_segment_that_another_collector_lists_is_not_listed_again(tmp_path: Path) -> None:
+def test_a_segment_that_another_collector_lists_is_not_listed_again(tmp_path):
     _, sealing, finish = begun(tmp_path)
-    Sealer(tmp_path / "archive", collector="other", codec="zstd").finish(sealing, (), ())
+    Sealer(tmp_path / "archive", collector="other", codec="zstd").finish(sealing, Recorded((), ()))
     (tmp_path / "archive" / sealing.path).write_bytes(TEXT)  # the sleeper has it open still
     finish()
     assert [line.collector for line in lines(tmp_path)] == ["other"]
@@ -178,7 +179,7 @@ def ignoring(finish: Callable[[], None]) -> Callable[[], None]:
     return run
 
 
-def test_raw_bytes_under_the_name_that_a_fenced_collector_gave_them_are_found(tmp_path: Path) -> None:
+def test_raw_bytes_under_the_name_that_a_fenced_collector_gave_them_are_found(tmp_path):
     write_open(tmp_path, FILE, BLOCKS)
     opened = next((tmp_path / "archive").rglob("_open-*"))
     opened.rename(opened.with_name(f"_sealing-var~log~app.log-{99:020d}.gz"))
@@ -188,9 +189,7 @@ def test_raw_bytes_under_the_name_that_a_fenced_collector_gave_them_are_found(tm
     assert changed(tmp_path) == []
 
 
-def test_a_fenced_collector_that_wakes_after_its_journal_commit_leaves_the_file_that_the_next_owner_seals(
-    tmp_path: Path,
-) -> None:
+def test_a_fenced_collector_that_wakes_after_its_journal_commit_leaves_the_file_that_the_next_owner_seals(tmp_path):
     file = write_open(tmp_path, FILE, BLOCKS)
     opened = tmp_path / "archive" / file.path
     taken = opened.with_name(f"_sealing-var~log~app.log-{99:020d}.zst")
@@ -201,7 +200,7 @@ def test_a_fenced_collector_that_wakes_after_its_journal_commit_leaves_the_file_
     assert [path.name for path in opened.parent.glob("_*")] == [taken.name]
 
 
-def test_of_several_raw_files_of_one_log_the_one_that_was_committed_is_found(tmp_path: Path) -> None:
+def test_of_several_raw_files_of_one_log_the_one_that_was_committed_is_found(tmp_path):
     write_open(tmp_path, FILE, BLOCKS)
     opened = next((tmp_path / "archive").rglob("_open-*"))
     others = [opened.with_name(f"_sealing-var~log~app.log-{number:020d}.zst") for number in (1, 50, 100)]
@@ -214,7 +213,7 @@ def test_of_several_raw_files_of_one_log_the_one_that_was_committed_is_found(tmp
     assert sorted(opened.parent.glob("_*")) == others
 
 
-def test_what_is_listed_is_not_made_again_of_the_raw_bytes_of_another_file(tmp_path: Path) -> None:
+def test_what_is_listed_is_not_made_again_of_the_raw_bytes_of_another_file(tmp_path):
     _, sealing, finish = begun(tmp_path)
     finish()
     other = tmp_path / "archive" / sealing.path.replace(f"{7:020d}", f"{8:020d}")
@@ -225,9 +224,7 @@ def test_what_is_listed_is_not_made_again_of_the_raw_bytes_of_another_file(tmp_p
     assert [path.name for path in other.parent.glob("_*")] == [other.name]
 
 
-def test_after_a_journal_lost_its_last_commits_a_sealed_file_does_not_take_the_next_file_of_its_log(
-    tmp_path: Path,
-) -> None:
+def test_after_a_journal_lost_its_last_commits_a_sealed_file_does_not_take_the_next_file_of_its_log(tmp_path):
     """The segment is listed; the journal is from before, and the next open file of the log has the same name."""
     _, sealing, finish = begun(tmp_path)
     finish()
@@ -239,7 +236,7 @@ def test_after_a_journal_lost_its_last_commits_a_sealed_file_does_not_take_the_n
     assert standing(tmp_path) == [segment]
 
 
-def test_another_text_under_the_name_of_a_segment_that_is_listed_is_never_taken_away(tmp_path: Path) -> None:
+def test_another_text_under_the_name_of_a_segment_that_is_listed_is_never_taken_away(tmp_path):
     _, sealing, finish = begun(tmp_path)
     finish()
     listed = (tmp_path / "archive" / sealing.sealing).read_bytes()
@@ -250,14 +247,14 @@ def test_another_text_under_the_name_of_a_segment_that_is_listed_is_never_taken_
     assert not list((tmp_path / "archive").rglob(".*.tmp"))
 
 
-def test_a_broken_file_under_the_name_of_a_segment_that_is_not_listed_is_made_again(tmp_path: Path) -> None:
+def test_a_broken_file_under_the_name_of_a_segment_that_is_not_listed_is_made_again(tmp_path):
     _, sealing, finish = begun(tmp_path)
     (tmp_path / "archive" / sealing.sealing).write_bytes(zstandard.compress(TEXT)[:-5])
     finish()
     assert unpack(tmp_path / "archive" / sealing.sealing) == TEXT
 
 
-def test_a_manifest_of_many_lines_is_not_read_for_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_manifest_of_many_lines_is_not_read_for_each(tmp_path, monkeypatch):
     write_segments(tmp_path, FILE, [TEXT])
     manifest = next((tmp_path / "archive").rglob("here.jsonl"))
     line = manifest.read_bytes()

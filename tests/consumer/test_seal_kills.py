@@ -2,28 +2,16 @@
 
 import contextlib
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dying import Lives, Places
+from dying import Places
 from keeping import DAY, HOST, lines, seal_all, state, write_open
 
 from consumer.archive.journal import Journal
 from consumer.segments.sealer import Sealer
 
 LINES = [b"%d a line of a log\n" % number * 3 for number in range(40)]
-
-
-@pytest.fixture(scope="module")
-def lives() -> Iterator[Lives]:
-    with Lives() as lives:
-        yield lives
-
-
-@pytest.fixture
-def places(tmp_path: Path) -> Places:
-    return Places(tmp_path)
 
 
 def work(place: Path) -> None:
@@ -39,7 +27,7 @@ def some_files(places: Places) -> None:
 
 
 @pytest.mark.usefixtures("some_files")
-def test_a_kill_at_any_step_leaves_what_the_next_start_finishes(lives: Lives, places: Places) -> None:
+def test_a_kill_at_any_step_leaves_what_the_next_start_finishes(lives, places):
     expected = places.copy()
     work(expected)
     assert len(lines(expected)) == 2
@@ -56,7 +44,7 @@ def test_a_kill_at_any_step_leaves_what_the_next_start_finishes(lives: Lives, pl
 
 @pytest.mark.usefixtures("some_files")
 @pytest.mark.parametrize("seed", range(6))
-def test_a_kill_in_every_life_leaves_what_the_last_one_finishes(lives: Lives, places: Places, seed: int) -> None:
+def test_a_kill_in_every_life_leaves_what_the_last_one_finishes(lives, places, seed):
     expected = places.copy()
     work(expected)
     place = places.copy()

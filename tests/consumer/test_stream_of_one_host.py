@@ -7,7 +7,6 @@ from pathlib import Path
 
 import nats
 from fleet import Fleet, until
-from natsd import NatsServer
 from ports import free_port
 
 FLOOD, FIRST = "web9.example.net", "web1.example.net"
@@ -23,9 +22,7 @@ def publish(url: str, host: str, count: int, octets: int) -> None:
     asyncio.run(within())
 
 
-def test_the_host_with_the_most_messages_of_a_stream_that_is_nearly_full_is_named(
-    tmp_path: Path, natsd: NatsServer
-) -> None:
+def test_the_host_with_the_most_messages_of_a_stream_that_is_nearly_full_is_named(tmp_path, natsd):
     port = free_port()
     with Fleet(tmp_path, natsd.url, partitions=2) as fleet:
         fleet.must("partition", "apply", "--partitions", "2", "--max-bytes", "1MB")
@@ -62,7 +59,7 @@ def test_the_host_with_the_most_messages_of_a_stream_that_is_nearly_full_is_name
         assert (said["partition"], said["host"]) == (0, FLOOD)
 
 
-def test_a_limit_of_messages_for_each_host_stops_that_host_only(tmp_path: Path, natsd: NatsServer) -> None:
+def test_a_limit_of_messages_for_each_host_stops_that_host_only(tmp_path, natsd):
     """It is an option of the template, for streams that are created; no default has it."""
     template = tmp_path / "template.json"
     shipped = json.loads((Path(__file__).parents[2] / "deploy" / "nats" / "stream.json").read_text())
@@ -80,7 +77,7 @@ def test_a_limit_of_messages_for_each_host_stops_that_host_only(tmp_path: Path, 
         assert fleet.archived(FIRST, log) == log.read_bytes()
 
 
-def test_a_host_name_that_commands_a_terminal_is_escaped(tmp_path: Path, natsd: NatsServer) -> None:
+def test_a_host_name_that_commands_a_terminal_is_escaped(tmp_path, natsd):
     with Fleet(tmp_path, natsd.url, partitions=1) as fleet:
         fleet.must("partition", "apply", "--partitions", "1", "--max-bytes", "1MB")
         publish(natsd.url, "evil\x1b[31m", 95, 10_000)

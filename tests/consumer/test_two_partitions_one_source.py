@@ -65,7 +65,7 @@ def fleet(tmp_path: Path, natsd: NatsServer) -> Fleet:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_each_byte_is_archived_once_however_the_blocks_arrive(fleet: Fleet, natsd: NatsServer, seed: int) -> None:
+def test_each_byte_is_archived_once_however_the_blocks_arrive(fleet, natsd, seed):
     """Drawn cuts, partitions and order; some of it drained before, some read by a collector that is killed."""
     dice = random.Random(seed)
     queues = {number: blocks(borders(dice)) for number in range(3)}
@@ -90,9 +90,7 @@ def test_each_byte_is_archived_once_however_the_blocks_arrive(fleet: Fleet, nats
     assert fleet.run("audit").returncode == 0
 
 
-def test_the_second_partition_waits_for_no_other_when_the_first_one_has_what_is_missing(
-    fleet: Fleet, natsd: NatsServer
-) -> None:
+def test_the_second_partition_waits_for_no_other_when_the_first_one_has_what_is_missing(fleet, natsd):
     whole = blocks([len(TEXT) // 2, len(TEXT) * 3 // 4])
     publish(natsd.url, [(1, whole[1]), (1, whole[2])])  # its beginning never comes here
     collector = fleet.consume()
@@ -103,7 +101,7 @@ def test_the_second_partition_waits_for_no_other_when_the_first_one_has_what_is_
     assert archived(fleet) == TEXT
 
 
-def test_a_producer_receives_what_any_partition_of_the_archive_has(fleet: Fleet, natsd: NatsServer) -> None:
+def test_a_producer_receives_what_any_partition_of_the_archive_has(fleet, natsd):
     publish(natsd.url, [(0, message) for message in blocks([])])
     collector = fleet.consume()
     until(lambda: len(archived(fleet)) == len(TEXT) and fleet.lag() == 0, what="all is archived and acknowledged")

@@ -48,26 +48,24 @@ def archived(watermark: int, *, proven: bool = True) -> ArchivedSource:
 # -- a source that was in another partition before ----------------------------------------------------------------
 
 
-def test_the_crc_of_a_handoff_from_the_same_archive_stays_proven() -> None:
+def test_the_crc_of_a_handoff_from_the_same_archive_stays_proven():
     handoff = Handoff(8, zlib.crc32(DATA[:8]), HERE)
     taken = after_handoff(block(8, 14, handoff=handoff), archived(0), HERE)
     assert (taken.watermark, taken.crc, taken.proven) == (8, zlib.crc32(DATA[:8]), True)
 
 
-def test_the_crc_of_a_handoff_from_another_archive_is_used_but_not_proven() -> None:
+def test_the_crc_of_a_handoff_from_another_archive_is_used_but_not_proven():
     handoff = Handoff(8, zlib.crc32(DATA[:8]), "another0another0")
     taken = after_handoff(block(8, 14, handoff=handoff), archived(0), HERE)
     assert (taken.watermark, taken.crc, taken.proven) == (8, zlib.crc32(DATA[:8]), False)
 
 
 @pytest.mark.parametrize(("crc", "proven"), [(None, True), (7, False)])
-def test_a_handoff_proves_nothing_without_a_crc_or_after_bytes_that_are_not_proven(
-    crc: int | None, proven: bool
-) -> None:
+def test_a_handoff_proves_nothing_without_a_crc_or_after_bytes_that_are_not_proven(crc, proven):
     assert not after_handoff(block(8, 14, handoff=Handoff(8, crc, HERE)), archived(0, proven=proven), HERE).proven
 
 
-def test_a_handoff_before_the_watermark_changes_nothing() -> None:
+def test_a_handoff_before_the_watermark_changes_nothing():
     known = archived(8)
     assert after_handoff(block(8, 14, handoff=Handoff(8, 7, HERE)), known, HERE) is known
 
@@ -76,26 +74,26 @@ def test_a_handoff_before_the_watermark_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("watermark", [4, 6])
-def test_a_block_continues_the_crc_of_the_archived_bytes(watermark: int) -> None:
+def test_a_block_continues_the_crc_of_the_archived_bytes(watermark):
     found = source_crc(block(4, 8), archived(watermark), DATA[watermark:8])
     assert found == SourceCrc(zlib.crc32(DATA[:8]), is_proven=True)
 
 
-def test_another_crc_shows_that_the_file_was_rewritten() -> None:
+def test_another_crc_shows_that_the_file_was_rewritten():
     found = source_crc(block(4, 8), replace(archived(4), crc=7), DATA[4:8])
     assert found == SourceCrc(zlib.crc32(DATA[:8]), is_proven=False, is_rewritten=True)
 
 
-def test_the_crc_of_an_edited_block_is_not_checked() -> None:
+def test_the_crc_of_an_edited_block_is_not_checked():
     found = source_crc(block(4, 8, edited=Edited(2, 0)), replace(archived(4), crc=7), b"t\n")
     assert found == SourceCrc(zlib.crc32(DATA[:8]), is_proven=True)
 
 
-def test_a_block_before_the_watermark_leaves_the_crc() -> None:
+def test_a_block_before_the_watermark_leaves_the_crc():
     assert source_crc(block(0, 4), archived(8), b"") == SourceCrc(zlib.crc32(DATA[:8]), is_proven=True)
 
 
-def test_the_crc_is_unknown_and_not_proven_after_a_gap() -> None:
+def test_the_crc_is_unknown_and_not_proven_after_a_gap():
     after = skip_to(archived(4), 8)
     assert (after.watermark, after.crc, after.proven) == (8, None, False)
     assert source_crc(block(8, 14), after, DATA[8:14]) == SourceCrc(zlib.crc32(DATA), is_proven=False)
@@ -105,7 +103,7 @@ def test_the_crc_is_unknown_and_not_proven_after_a_gap() -> None:
 
 
 @pytest.mark.parametrize("elsewhere", [0, 4, 6, 8, 20])
-def test_the_bytes_of_another_archive_are_the_first_part_of_a_gap(elsewhere: int) -> None:
+def test_the_bytes_of_another_archive_are_the_first_part_of_a_gap(elsewhere):
     border = min(max(elsewhere, 4), 8)
     assert missing_parts(Span(4, 8), GivenUp(8, elsewhere)) == (
         (Span(4, border), REASON_ELSEWHERE),

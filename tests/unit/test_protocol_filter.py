@@ -3,7 +3,7 @@ import random
 
 import pytest
 
-from shipper.jetstream.fast_client import FIRST_BYTES, MOST_BYTES, ProtocolFilter, RawMessage
+from shipper.jetstream.protocol_filter import FIRST_BYTES, MOST_BYTES, ProtocolFilter, RawMessage
 
 DIRECT, OTHER = 7, 8
 
