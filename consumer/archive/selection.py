@@ -5,11 +5,12 @@ import fnmatch
 import functools
 import itertools
 import re
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from consumer.archive.event_times import AHEAD_SECONDS, LATE_SECONDS
+from consumer.archive.event_times import AHEAD_SECONDS, LATE_SECONDS, TimeOf
 from shipper import zone_names, zones
 from shipper.errors import UsageError
 from shipper.layout import NANOSECONDS
@@ -93,18 +94,26 @@ def wanted_of(
     *,
     since: str,
     until: str,
-    now_ns: int,
-    zone: dt.tzinfo = dt.UTC,
-    allowance: Allowance | None = None,
+    by: TimeOf,
+    late: str,
+    zone: dt.tzinfo | None,
 ) -> Wanted:
-    """The lines that the options of `tail`, `replay` and `search` select. Raises UsageError: an option is not valid."""
+    """The lines that the options of `tail`, `replay` and `search` select. Raises UsageError: an option is not valid.
+
+    `late`: how late lines may be by event, empty: as usual. `zone` as of `zone_of`.
+    """
+    now_ns, zone = time.time_ns(), zone or dt.UTC
     since_ns = moment(since, now_ns, zone) if since else 0
+    seconds = duration_seconds(late) if late else None
+    if late and seconds is None:
+        raise UsageError(f"--late {late!r} is not a duration", hint="write 10m, 1h or 1d")
+    allowance = USUAL if seconds is None else USUAL._replace(late_ns=round(seconds * NANOSECONDS))
     wanted = Wanted(
         hosts=globs_of_hosts(hosts or ()),
         files=Globs(tuple(files or ())),
         since_ns=since_ns,
         until_ns=moment(until, now_ns, zone, after_ns=since_ns) if until else None,
-        allowance=allowance,
+        allowance=allowance if by is TimeOf.EVENT else None,
     )
     if wanted.until_ns is not None and wanted.until_ns <= wanted.since_ns:
         raise UsageError("--until is not after --since", hint="10m means ten minutes before now")
@@ -116,14 +125,6 @@ def zone_of(name: str) -> dt.tzinfo | None:
     if name == "host":
         return None
     return zone_names.chosen((zones.of_system() or "UTC") if name == "local" else name, "local", "host")
-
-
-def allowance_of(late: str) -> Allowance:
-    """How late lines may be, of `--late`. Empty means as usual. Raises UsageError."""
-    seconds = duration_seconds(late) if late else None
-    if late and seconds is None:
-        raise UsageError(f"--late {late!r} is not a duration", hint="write 10m, 1h or 1d")
-    return USUAL if seconds is None else USUAL._replace(late_ns=round(seconds * NANOSECONDS))
 
 
 def _tokens(pattern: str) -> str:
