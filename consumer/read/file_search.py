@@ -117,7 +117,7 @@ class FileSearch:
     def run(self) -> Found:
         """Search the whole part. Raises OSError, those of BROKEN, RemovedError."""
         request = self._request
-        span = request.wanted.stored_span(self._part.late, self._part.ahead)
+        span = request.wanted.stored_span(self._part)
         with self._archive.open(self._part, *span) as reader:
             self._found.path, self._wanted = reader.path, reader.times.within(*span)
             if request.needs_event:
