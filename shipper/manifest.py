@@ -15,7 +15,7 @@ FORKED = "forked"
 PROOF = "proof"
 """A field that is reserved for a signed proof of a later version, with any value. Readers of this version ignore it."""
 INFO = "info_"
-"""A field of a later version whose name begins so changes nothing of what counts. Readers ignore those they do not know."""
+"""Names of fields that change nothing of what counts begin so. Readers ignore those of later versions."""
 
 
 _Paths = Annotated[tuple[str, ...], items(typed(str))]
