@@ -14,6 +14,8 @@ FORKED = "forked"
 """Reason of a gap that lost nothing: its source is a fork of another one, which holds the bytes before the fork."""
 PROOF = "proof"
 """A field that is reserved for a signed proof of a later version, with any value. Readers of this version ignore it."""
+INFO = "info_"
+"""Names of fields that change nothing of what counts begin so. Readers ignore those of later versions."""
 
 
 _Paths = Annotated[tuple[str, ...], items(typed(str))]
@@ -127,8 +129,8 @@ class Segment:
 def to_line(segment: Segment) -> bytes:
     """`segment` as one JSON line; of newer fields only what there is.
 
-    An older reader refuses a line with a field that it does not know, with an error: it never counts a merged segment
-    and also its parts.
+    An older reader refuses a line with a field that it does not know, unless its name begins with `INFO`: it never
+    counts a merged segment and also its parts.
     """
     return json.dumps(written(segment), separators=(",", ":")).encode() + b"\n"
 
@@ -136,11 +138,11 @@ def to_line(segment: Segment) -> bytes:
 def from_line(line: bytes) -> Segment:
     """The segment that a manifest line describes.
 
-    Raises ValueError: the line is no JSON, of another version, lacks a field, or has an unknown field or a wrong type.
+    Raises ValueError: the line is no JSON, of another version, lacks a field, or has a wrong type or an unknown field
+    whose name does not begin with `INFO`.
     """
     fields = object_in(line, version=VERSION)
-    fields.pop(PROOF, None)
-    return exact(Segment, fields)
+    return exact(Segment, {name: fields[name] for name in fields if name != PROOF and not name.startswith(INFO)})
 
 
 class Damage(NamedTuple):

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from consumer.archive import manifests, stored_times
 from consumer.archive.expected_file import ExpectedFile
-from consumer.archive.selection import Wanted
 from shipper import layout, manifest
 from shipper.manifest import Segment, SourceSpan
 
@@ -54,11 +53,6 @@ class Part:
         if self.is_as_it_was and len(self.spans) == 1:
             return self.spans[0].source, self.spans[0].start + offset
         return "", None
-
-    def is_within(self, wanted: Wanted) -> bool:
-        """Whether some of it may be of the requested time."""
-        since_ns, until_ns = wanted.stored_span(self.late, self.ahead)
-        return (until_ns is None or self.first_ns < until_ns) and self.last_ns + ROUNDED_NS >= since_ns
 
 
 def is_archive(directory: Path) -> bool:

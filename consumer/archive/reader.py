@@ -82,9 +82,9 @@ class ArchiveReader:
                 continue
             lines = (line.text for line in manifests.lines_of_day(self.directory, date))
             listed = manifest.segments_in(filter(_tells_of_lag, lines) if is_outside else lines)
-            for segment in manifest.standing(each for each in listed if _is_of(wanted, each.host, each.file)):
+            for segment in manifest.standing(each for each in listed if wanted.takes(each.host, each.file)):
                 part = of_segment(segment)
-                if part.is_within(wanted):
+                if wanted.may_be_in(part):
                     yield part
 
     def _opened(self, identity: str, wanted: Wanted) -> Iterator[Part]:
@@ -94,11 +94,11 @@ class ArchiveReader:
         with JournalSnapshots(directory) as journals:
             for entry in journals.entries():
                 part = of_entry(entry)
-                if not _is_of(wanted, part.host, part.file):
+                if not wanted.takes(part.host, part.file):
                     continue
                 if wanted.allowance is not None and (wanted.since_ns or wanted.until_ns is not None):
                     part = _with_lag(self.directory, part)
-                if part.is_within(wanted):
+                if wanted.may_be_in(part):
                     yield part
 
     def _identity(self) -> str:
@@ -141,7 +141,3 @@ def _first_message(part: Part) -> tuple[int, str, str, int, int]:
     A stream that was created again counts from 1 again.
     """
     return part.partition, part.host, part.file, part.first_sequence, part.first_ns // ROUNDED_NS
-
-
-def _is_of(wanted: Wanted, host: str, file: str) -> bool:
-    return wanted.hosts.takes(host) and wanted.has_file(file)

@@ -5,11 +5,13 @@ import fnmatch
 import functools
 import itertools
 import re
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from consumer.archive.event_times import AHEAD_SECONDS, LATE_SECONDS
+from consumer.archive.event_times import AHEAD_SECONDS, LATE_SECONDS, TimeOf
+from consumer.archive.parts import ROUNDED_NS, Part
 from shipper import zone_names, zones
 from shipper.errors import UsageError
 from shipper.layout import NANOSECONDS
@@ -49,17 +51,23 @@ class Wanted:
     until_ns: int | None = None  #: before; None: to the end
     allowance: Allowance | None = None  #: by the times in the lines; None: by the times of storing
 
-    def stored_span(self, late_seconds: int = 0, ahead_seconds: int = 0) -> tuple[int, int | None]:
-        """From when on and until when lines may have been stored that are meant, ns.
-
-        Of a file whose lines are so late or so far ahead, where that is more than usual.
-        """
+    def stored_span(self, part: Part | None = None) -> tuple[int, int | None]:
+        """From when on and until when lines may have been stored that are meant, ns: those of a part, or usual ones."""
         late_ns, ahead_ns = self.allowance or (0, 0)
-        if self.allowance is not None:
-            late_ns, ahead_ns = late_ns + late_seconds * NANOSECONDS, ahead_ns + ahead_seconds * NANOSECONDS
+        if self.allowance is not None and part is not None:
+            late_ns, ahead_ns = late_ns + part.late * NANOSECONDS, ahead_ns + part.ahead * NANOSECONDS
         since_ns = max(0, self.since_ns - ahead_ns)
         since_ns -= since_ns % NANOSECONDS
         return since_ns, None if self.until_ns is None else self.until_ns + late_ns
+
+    def may_be_in(self, part: Part) -> bool:
+        """Whether some of a part may be of the requested time."""
+        since_ns, until_ns = self.stored_span(part)
+        return (until_ns is None or part.first_ns < until_ns) and part.last_ns + ROUNDED_NS >= since_ns
+
+    def takes(self, host: str, file: str) -> bool:
+        """Whether a file of a host is meant."""
+        return self.hosts.takes(host) and self.has_file(file)
 
     def has_file(self, path: str) -> bool:
         """Whether a file is meant: a pattern without a slash may also be the last part of its path."""
@@ -93,22 +101,30 @@ def wanted_of(
     *,
     since: str,
     until: str,
-    now_ns: int,
-    zone: dt.tzinfo = dt.UTC,
-    allowance: Allowance | None = None,
+    by: TimeOf,
+    late: str,
+    zone: dt.tzinfo | None,
 ) -> Wanted:
-    """The lines that the options of `tail`, `replay` and `search` select. Raises UsageError: an option is not valid."""
+    """The lines that the options of `tail`, `replay` and `search` select. Raises UsageError: an option is not valid.
+
+    `late`: how late lines may be by event, empty: as usual. `zone` as of `zone_of`.
+    """
+    names, now_ns, zone = globs_of_hosts(hosts or ()), time.time_ns(), zone or dt.UTC
     since_ns = moment(since, now_ns, zone) if since else 0
-    wanted = Wanted(
-        hosts=globs_of_hosts(hosts or ()),
+    until_ns = moment(until, now_ns, zone, after_ns=since_ns) if until else None
+    seconds = duration_seconds(late) if late else None
+    if late and seconds is None:
+        raise UsageError(f"--late {late!r} is not a duration", hint="write 10m, 1h or 1d")
+    allowance = USUAL if seconds is None else USUAL._replace(late_ns=round(seconds * NANOSECONDS))
+    if until_ns is not None and until_ns <= since_ns:
+        raise UsageError("--until is not after --since", hint="10m means ten minutes before now")
+    return Wanted(
+        hosts=names,
         files=Globs(tuple(files or ())),
         since_ns=since_ns,
-        until_ns=moment(until, now_ns, zone, after_ns=since_ns) if until else None,
-        allowance=allowance,
+        until_ns=until_ns,
+        allowance=allowance if by is TimeOf.EVENT else None,
     )
-    if wanted.until_ns is not None and wanted.until_ns <= wanted.since_ns:
-        raise UsageError("--until is not after --since", hint="10m means ten minutes before now")
-    return wanted
 
 
 def zone_of(name: str) -> dt.tzinfo | None:
@@ -116,14 +132,6 @@ def zone_of(name: str) -> dt.tzinfo | None:
     if name == "host":
         return None
     return zone_names.chosen((zones.of_system() or "UTC") if name == "local" else name, "local", "host")
-
-
-def allowance_of(late: str) -> Allowance:
-    """How late lines may be, of `--late`. Empty means as usual. Raises UsageError."""
-    seconds = duration_seconds(late) if late else None
-    if late and seconds is None:
-        raise UsageError(f"--late {late!r} is not a duration", hint="write 10m, 1h or 1d")
-    return USUAL if seconds is None else USUAL._replace(late_ns=round(seconds * NANOSECONDS))
 
 
 def _tokens(pattern: str) -> str:

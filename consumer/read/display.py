@@ -6,6 +6,7 @@ import json
 import os
 import re
 import zlib
+from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
@@ -45,20 +46,48 @@ def screen_for(color: bool | None) -> Screen:
     return Screen.COLOURED if color or (color is None and os.isatty(STDOUT) and not plain) else Screen.TERMINAL
 
 
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How times are shown: which one of a line, and in which zone to people."""
+
+    by: TimeOf = TimeOf.STORED
+    zone: dt.tzinfo | None = dt.UTC  #: None: that of the host of each line
+
+    def of(self, piece: Piece) -> str:
+        """The time of a line for people, with a mark that shows where it is from."""
+        zone = self.zone or zone_names.load(piece.zone) or dt.UTC
+        if piece.time_from is TimeOrigin.ESTIMATED and piece.stored_ns:
+            return shown_about(zone, *piece.stored_ns, piece.time_ns)
+        if piece.stored_ns is None and zone is dt.UTC:
+            return shown_time(piece.time_ns)
+        return (MARKS[piece.time_from] if self.by is TimeOf.EVENT else "") + shown_in(zone, piece.time_ns)
+
+    def fields(self, piece: Piece) -> dict[str, Any]:
+        """The times of a line for programs, besides `time`, the one of storing."""
+        first_ns, last_ns = piece.stored_ns or (piece.time_ns, piece.time_ns)
+        stored_from = (TimeOrigin.STORED if first_ns == last_ns else TimeOrigin.ESTIMATED).value
+        fields: dict[str, Any] = {"time_from": stored_from}
+        if self.by is TimeOf.EVENT:
+            event_time = shown_in(dt.UTC, piece.time_ns)
+            fields = {"event_time": event_time, "time_from": piece.time_from.value, "stored_from": stored_from}
+        if first_ns != last_ns:
+            fields["stored_between"] = [shown_in(dt.UTC, first_ns), shown_in(dt.UTC, last_ns)]
+        return fields
+
+
 class Printer:
     """Writes one piece after the other. Knows whether the last line is still open."""
 
-    def __init__(self, form: Form, screen: Screen, by: TimeOf = TimeOf.STORED, zone: dt.tzinfo | None = dt.UTC) -> None:
+    def __init__(self, form: Form, screen: Screen, times: Times = Times()) -> None:
         self._form = form
-        self._by = by
-        self._zone = zone
+        self._times = times
         self._screen = screen
         self._open: tuple[str, str, str, int | None] | None = None  # host, file, source and offset that go on with it
 
     def render(self, piece: Piece) -> bytes:
         """What is to be written for `piece`."""
         if self._form is Form.JSON:
-            return _objects(piece, self._by).encode()
+            return _objects(piece, self._times).encode()
         begins = (piece.host, piece.file, piece.source, piece.offset)
         goes_on, was_open = self._open == begins, self._open is not None
         text = piece.text if self._screen is Screen.PROGRAM else harmless(piece.text)
@@ -76,19 +105,11 @@ class Printer:
         return b"\n" if self._open is not None and self._form is not Form.RAW else b""
 
     def _prefix(self, piece: Piece) -> bytes:
-        when = f"{self._time(piece)} ".encode() if self._form is Form.TIMED else b""
+        when = f"{self._times.of(piece)} ".encode() if self._form is Form.TIMED else b""
         host, file = printable(piece.host).encode(), printable(piece.file).encode()
         if self._screen is not Screen.COLOURED:
             return b"%s%s %s: " % (when, host, file)
         return b"%s%s\x1b[%dm%s%s %s%s:%s " % (_DIM, when, colour(piece.host), host, _PLAIN, _DIM, file, _PLAIN)
-
-    def _time(self, piece: Piece) -> str:
-        zone = self._zone or zone_names.load(piece.zone) or dt.UTC
-        if piece.time_from is TimeOrigin.ESTIMATED and piece.stored_ns:
-            return shown_about(zone, *piece.stored_ns, piece.time_ns)
-        if piece.stored_ns is None and zone is dt.UTC:
-            return shown_time(piece.time_ns)
-        return (MARKS[piece.time_from] if self._by is TimeOf.EVENT else "") + shown_in(zone, piece.time_ns)
 
 
 def colour(host: str) -> int:
@@ -100,8 +121,13 @@ def harmless(text: bytes) -> bytes:
     """Text as a terminal may get it: what it might take for a command, or not show, is escaped."""
     if _HARMLESS.fullmatch(text):
         return text
-    lines = text.replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape").split("\n")
+    lines = decoded(text.replace(b"\r\n", b"\n")).split("\n")
     return "\n".join(map(printable, lines)).encode()
+
+
+def decoded(line: bytes) -> str:
+    """A line as text, with bytes that are no UTF-8 as lone surrogates."""
+    return line.decode("utf-8", "surrogateescape")
 
 
 def printable(text: str) -> str:
@@ -147,22 +173,15 @@ def _escape(char: str) -> str:
     return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004
 
 
-def _objects(piece: Piece, by: TimeOf) -> str:
+def _objects(piece: Piece, times: Times) -> str:
     """A JSON object for each line. What is the same for all is written once: a tenth of the time."""
-    first_ns, last_ns = piece.stored_ns or (piece.time_ns, piece.time_ns)
-    time = shown_in(dt.UTC, first_ns) if piece.stored_ns else shown_time(piece.time_ns)
-    stored_from = TimeOrigin.STORED if first_ns == last_ns else TimeOrigin.ESTIMATED
-    same: dict[str, Any] = {"host": piece.host, "file": piece.file, "time": time, "time_from": stored_from.value}
-    if by is TimeOf.EVENT:
-        same |= {"event_time": shown_in(dt.UTC, piece.time_ns), "time_from": piece.time_from.value}
-        same |= {"stored_from": stored_from.value}
-    if first_ns != last_ns:
-        same |= {"stored_between": [shown_in(dt.UTC, first_ns), shown_in(dt.UTC, last_ns)]}
+    time = shown_in(dt.UTC, piece.stored_ns[0]) if piece.stored_ns else shown_time(piece.time_ns)
+    same = {"host": piece.host, "file": piece.file, "time": time, **times.fields(piece)}
     head = json.dumps(same, separators=(",", ":"))[:-1]
     body = piece.text.removesuffix(b"\n")
     objects, offset = [], piece.offset
     for line in body.split(b"\n"):
-        text = encode_basestring_ascii(line.decode("utf-8", "surrogateescape"))
+        text = encode_basestring_ascii(decoded(line))
         objects.append(f'{head},"offset":{"null" if offset is None else offset},"line":{text}}}\n')
         offset = None if offset is None else offset + len(line) + 1
     return "".join(objects)

@@ -7,20 +7,19 @@ import itertools
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
-from consumer.archive.event_times import EventTimes, TimeOf, TimeOrigin
+from consumer.archive.event_times import EventTimes, TimeOrigin
 from consumer.archive.lines import Block, whole_lines
 from consumer.archive.parts import Part
-from consumer.archive.reader import ArchiveReader
 from consumer.archive.segment_io import BROKEN
 from consumer.archive.segment_reader import SegmentReader
-from consumer.archive.selection import USUAL, Allowance, Wanted
 from consumer.read.neighbours import Neighbours, Placed
 from consumer.read.prefilter import candidates
-from consumer.read.query import Query, Unit
+from consumer.read.query import Unit
 from consumer.read.records import Records
-from shipper import zone_names
+from consumer.read.search_request import Request
 from shipper.layout import NANOSECONDS
 
 _NEWLINE = ord("\n")
@@ -30,9 +29,6 @@ SHOWN_BYTES = 64 * 1024
 """Of a hit's line; the rest is cut off."""
 MAX_CONTEXT_BYTES = 1024 * 1024
 """Text of the chunks before that is kept for -B."""
-
-
-NO_BOUND_NS = 1 << 64
 
 
 class ContextLine(NamedTuple):
@@ -58,6 +54,11 @@ class Hit(NamedTuple):
     stored_ns: tuple[int, int]  #: the first and the last time at which it may have been stored
     time_origin: TimeOrigin = TimeOrigin.STORED
 
+    def order(self, *, newest_first: bool) -> tuple[int, int, int]:
+        """Its place in the output."""
+        sign = -1 if newest_first else 1
+        return sign * self.time_ns, self.number, sign * self.at
+
 
 class _Match(NamedTuple):
     """A line of a chunk that matches: its bytes in the chunk, newline included, and its times."""
@@ -66,68 +67,6 @@ class _Match(NamedTuple):
     stop: int
     time_ns: int
     origin: TimeOrigin
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What is searched for, and what is kept of it."""
-
-    archive: ArchiveReader
-    query: Query
-    since_ns: int = 0
-    until_ns: int | None = None
-    before: int = 0  #: lines of context
-    after: int = 0
-    counts_only: bool = False
-    bucket_ns: int = 0  #: of the histogram; 0: none
-    limit: int = 0  #: at most so many hits are wanted; 0: all
-    newest_first: bool = False
-    by: TimeOf = TimeOf.STORED
-    allowance: Allowance = USUAL  #: by event
-    unit: Unit = Unit.LINE
-    zone: str = ""  #: in whose hours and days the histogram counts; empty: UTC
-
-    @property
-    def is_by_event(self) -> bool:
-        """Whether lines are selected and ordered by their own times."""
-        return self.by is TimeOf.EVENT
-
-    @property
-    def needs_event(self) -> bool:
-        """Whether the own times of lines matter: they do not where all lines are only counted."""
-        is_selecting = self.since_ns or self.until_ns is not None or self.bucket_ns
-        return self.is_by_event and bool(is_selecting or not self.counts_only)
-
-    def stored_span(self, part: Part) -> tuple[int, int | None]:
-        """From when on and until when lines of a part may have been stored that count."""
-        allowance = self.allowance if self.is_by_event else None
-        wanted = Wanted(since_ns=self.since_ns, until_ns=self.until_ns, allowance=allowance)
-        return wanted.stored_span(part.late, part.ahead)
-
-    def late_ns(self, part: Part) -> int:
-        """How much earlier than the stored time of a line of a part its time may be, as far as the order goes.
-
-        Of a file with unusual lines only some were compared: all of it is read before the first line is given out.
-        """
-        return NO_BOUND_NS if self.is_by_event and part.is_unusual else self._allowed.late_ns
-
-    def ahead_ns(self, part: Part) -> int:
-        """How much later it may be."""
-        return NO_BOUND_NS if self.is_by_event and part.is_unusual else self._allowed.ahead_ns
-
-    @property
-    def _allowed(self) -> Allowance:
-        return self.allowance if self.is_by_event else Allowance(0, 0)
-
-    @property
-    def most_hits(self) -> int:
-        """So many hits of one file are enough to know the first `limit` and whether there are more. 0 means all."""
-        return self.limit + 1 if self.limit else 0
-
-    def order(self, hit: Hit) -> tuple[int, int, int]:
-        """The place of a hit in the output."""
-        sign = -1 if self.newest_first else 1
-        return sign * hit.time_ns, hit.number, sign * hit.at
 
 
 @dataclass(slots=True)
@@ -142,6 +81,7 @@ class Found:
     is_known: bool = True  #: the form of its times is, as far as that was needed
 
 
+_newest_first = partial(Hit.order, newest_first=True)
 Report = Callable[[list[Hit], int, int], None]
 """Takes hits, the stored time up to which they are complete, and the bytes that were read so far."""
 
@@ -149,11 +89,10 @@ Report = Callable[[list[Hit], int, int], None]
 class FileSearch:
     """Searches one part of the archive."""
 
-    def __init__(
-        self, request: Request, part: Part, number: int, report: Report, neighbours: Neighbours | None = None
-    ) -> None:
+    def __init__(self, request: Request, part: Part, number: int, report: Report, neighbours: Neighbours) -> None:
         self._request = request
-        self._neighbours = neighbours or Neighbours(request.archive)
+        self._archive = neighbours.reader
+        self._neighbours = neighbours
         self._base = self._neighbours.base(part)
         self._part = part
         self._number = number
@@ -166,7 +105,6 @@ class FileSearch:
         """Which hits are the first is known at the end of the file."""
         self._event: EventTimes | None = None
         self._first_times: list[int] = []  # of the first hits by event, negative: a heap, the latest of them on top
-        self._zone = zone_names.load(request.zone) or dt.UTC
         self._records: Records | None = None
         self._wanted = (0, part.raw)  # the text that may have been stored in the time that is wanted
         self._ready: list[Hit] = []
@@ -179,8 +117,8 @@ class FileSearch:
     def run(self) -> Found:
         """Search the whole part. Raises OSError, those of BROKEN, RemovedError."""
         request = self._request
-        span = request.stored_span(self._part)
-        with request.archive.open(self._part, *span) as reader:
+        span = request.wanted.stored_span(self._part)
+        with self._archive.open(self._part, *span) as reader:
             self._found.path, self._wanted = reader.path, reader.times.within(*span)
             if request.needs_event:
                 self._event = EventTimes(self._part.day, self._part.zone, reader.sample)
@@ -194,7 +132,7 @@ class FileSearch:
                 if self._event is not None:
                     self._event.end(text, start, end)
                 self._found.bytes_read = reader.stored.octets
-                complete_ns = reader.times.at(min(at + end, self._part.raw)) - request.late_ns(self._part)
+                complete_ns = reader.times.at(min(at + end, self._part.raw)) - request.allowance(self._part).late_ns
                 if is_over or self._is_enough or self._is_enough_by_event(complete_ns):
                     break
                 if not self._holds:
@@ -205,7 +143,7 @@ class FileSearch:
             self._read_on(self._base + stop)
         if self._holds:
             kept = self._ready if self._last is None else self._last
-            self._ready = sorted(kept, key=request.order)[: request.most_hits]
+            self._ready = heapq.nsmallest(request.most_hits, kept, key=_newest_first)
         self._flush(self._part.last_ns)
         return self._found
 
@@ -274,7 +212,7 @@ class FileSearch:
     def _matching(self, reader: SegmentReader, text: bytes, start: int, end: int, at: int) -> Iterator[_Match]:
         """Each line that matches and is of the time that is wanted."""
         request, found = self._request, self._found
-        since, until = request.since_ns, request.until_ns
+        since, until = request.wanted.since_ns, request.wanted.until_ns
         since_second = since - since % NANOSECONDS  # the archive knows seconds of storing
         needs_time = bool(since or until is not None or request.bucket_ns or not request.counts_only)
         for begin, stop in self._candidates(text, start, end):
@@ -293,7 +231,7 @@ class FileSearch:
             found.hits += 1
             found.origins[origin] += 1
             if request.bucket_ns:
-                found.buckets[bucket_of(time_ns, request.bucket_ns, self._zone)] += 1
+                found.buckets[bucket_of(time_ns, request.bucket_ns, request.zone or dt.UTC)] += 1
             if request.most_hits and request.is_by_event:
                 keep = heapq.heappush if len(self._first_times) < request.most_hits else heapq.heappushpop
                 keep(self._first_times, -time_ns)
@@ -333,26 +271,23 @@ class FileSearch:
         """The lines before the text that is read: of frames that were passed over, and of the parts before."""
         request, found = self._request, list[ContextLine]()
         for part, lines in lines_before(Placed(self._part, self._base), self._begin, request.before, self._neighbours):
-            is_wanted = part is not self._part and part.first_ns >= request.since_ns
-            found[:0] = self._judged(lines) if is_wanted else lines
+            if part is not self._part and part.first_ns >= request.wanted.since_ns:
+                lines = [each._replace(is_hit=request.query.matches(each.line)) for each in lines]  # noqa: PLW2901
+            found[:0] = lines
         return found
-
-    def _judged(self, lines: list[ContextLine]) -> list[ContextLine]:
-        """The same, with the mark of those that match."""
-        return [each._replace(is_hit=self._request.query.matches(each.line)) for each in lines]
 
     def _read_on(self, stop: int) -> None:
         """The lines of the log file after `stop`, for the hits that wait for them."""
-        request = self._request
+        wanted = self._request.wanted
         pieces = itertools.chain([Placed(self._part, self._base)], self._neighbours.after(self._part))
         with contextlib.suppress(OSError, *BROKEN):
             for part, base in pieces:
                 begin = max(0, stop - base)
                 if begin >= part.raw:
                     continue
-                is_wanted = request.until_ns is None or part.first_ns < request.until_ns
+                is_wanted = wanted.until_ns is None or part.first_ns < wanted.until_ns
                 judges = is_wanted and part is not self._part
-                with request.archive.open_text(part, begin, part.raw) as chunks:
+                with self._archive.open_text(part, begin, part.raw) as chunks:
                     for text, start, end, at in whole_lines(chunks, begin):
                         self._follow(text, start, end, base + at, judges=judges)
                         if not self._waiting:
@@ -382,7 +317,7 @@ class FileSearch:
         else:
             self._ready.append(hit)
             if self._holds and len(self._ready) > 2 * self._request.most_hits + _SURPLUS:
-                self._ready = heapq.nsmallest(self._request.most_hits, self._ready, key=self._request.order)
+                self._ready = heapq.nsmallest(self._request.most_hits, self._ready, key=_newest_first)
 
     def _flush(self, complete_ns: int) -> None:
         ready, self._ready = self._ready, []

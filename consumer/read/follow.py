@@ -95,7 +95,7 @@ def _requested_pieces(
 ) -> Iterator[Piece]:
     """The pieces of the requested time."""
     try:
-        with archive.open(part, *wanted.stored_span(part.late, part.ahead)) as reader:
+        with archive.open(part, *wanted.stored_span(part)) as reader:
             pieces = _pieces(reader, part, wanted)
             if wanted.allowance is None:
                 yield from (piece for piece, is_requested in pieces if is_requested)
@@ -109,7 +109,7 @@ def _requested_pieces(
 
 def _pieces(reader: SegmentReader, part: Part, wanted: Wanted) -> Iterator[tuple[Piece, bool]]:
     """All that is read, and whether it was stored in the requested time, to the second."""
-    since_ns, until_ns = wanted.stored_span(part.late, part.ahead)
+    since_ns, until_ns = wanted.stored_span(part)
     size, times = min(CHUNK_BYTES, max(LEAST_PIECE_BYTES, part.raw // PIECES)), reader.times
     pieces = (piece for block in reader.blocks for piece in block.pieces(size))
     for start, lines in pieces:
@@ -333,7 +333,7 @@ class FleetLog:
     async def stored(self, since_ns: int, until_ns: int | None) -> AsyncGenerator[Piece]:
         """All matching text that was stored at the start, oldest first. May be called again with another time."""
         wanted = replace(self._wanted, since_ns=since_ns, until_ns=until_ns)
-        found = [part for part in self._parts if part.is_within(wanted)]
+        found = [part for part in self._parts if wanted.may_be_in(part)]
         borders = self._borders() if not self._read_already else dict.fromkeys(self._borders(), 0)
         self._cutter = self._new_cutter(archived_spans((*found, *self._read_already), borders, self._plain_file))
         self._taken = {}

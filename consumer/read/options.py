@@ -44,65 +44,46 @@ Hosts = Annotated[
 Files = Annotated[list[str] | None, typer.Option("--file", help="Only files of this path, or pattern: '*access*'.")]
 Since = Annotated[str, typer.Option(help="Then or later: 10m, 1w, yesterday, 09:30, 2026-11-20T10:00:00Z.")]
 Until = Annotated[str, typer.Option(help="Before then.")]
-By = Annotated[
-    TimeOf | None,
-    typer.Option(help="Time for --since, --until and the order. [default: event with --from archive, else stored]"),
-]
 Late = Annotated[
     str, typer.Option(metavar="DURATION", help="By event: lines that were stored so long after their time. [10m]")
 ]
 Timezone = Annotated[str, typer.Option(help="Zone of times: Europe/Berlin, local, host (of each host).")]
-Grep = Annotated[list[str] | None, typer.Option("--grep", "-g", help="Only lines that hold this regular expression.")]
-InvertMatch = Annotated[bool, typer.Option("--invert-match", "-v", help="Only lines that hold none of --grep.")]
-IgnoreCase = Annotated[bool, typer.Option("--ignore-case", "-i", help="--grep in any case.")]
-Json = Annotated[bool, typer.Option("--json", help="For programs: an object a line.")]
-Colour = Annotated[
-    bool | None, typer.Option("--color/--no-color", help="A colour for each host; by itself on terminals only.")
-]
-OlderLines = Annotated[
-    Path | None,
-    typer.Option("--archive", "--directory", help="The archive, for what is older (SHIPPER_DIRECTORY)."),
-    Key("collector.directory"),
-]
 Archive = Annotated[
     Path | None,
     typer.Option("--archive", "--directory", help="The archive (SHIPPER_DIRECTORY)."),
     Key("collector.directory"),
 ]
-From = Annotated[Origin, typer.Option("--from", help="Read the streams, the archive, or both.")]
-Context = Annotated[int, typer.Option("-C", "--context", min=0, max=MAX_CONTEXT, help="Lines before and after.")]
-UrlToFollow = Annotated[
-    str | None, typer.Option(help="NATS servers for -f, separated by commas (NATS_URL)."), Key("nats.url")
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TailOptions:
-    """Show the logs of all hosts as one: what the streams hold, further back the archive, and with -f what comes.
-
-    Ordered by the time at which lines were stored. It disturbs no collector: it acknowledges and removes nothing.
-    """
+class LineOptions:
+    """Which lines `tail` and `replay` take, where they are, and how they are shown."""
 
     hosts: Hosts = None
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False
     files: Files = None
     since: Since = ""
     until: Until = ""
-    lines: Annotated[
-        int | None, typer.Option("--lines", "-n", min=0, help="The last so many lines; with -f 10 unless --since.")
+    grep: Annotated[
+        list[str] | None, typer.Option("--grep", "-g", help="Only lines that hold this regular expression.")
     ] = None
-    grep: Grep = None
-    invert_match: InvertMatch = False
-    ignore_case: IgnoreCase = False
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Lines as they were, without host and file; in a pipe byte for byte.")
-    ] = False
-    as_json: Json = False
-    timed: Annotated[bool, typer.Option("--time", "-t", help="The time of each line, before host and file.")] = False
-    color: Colour = None
-    archive: OlderLines = None
-    origin: From = Origin.ALL
-    by: By = None
+    invert_match: Annotated[bool, typer.Option("--invert-match", "-v", help="Only lines that hold none of --grep.")] = (
+        False
+    )
+    ignore_case: Annotated[bool, typer.Option("--ignore-case", "-i", help="--grep in any case.")] = False
+    as_json: Annotated[bool, typer.Option("--json", help="For programs: an object a line.")] = False
+    color: Annotated[
+        bool | None, typer.Option("--color/--no-color", help="A colour for each host; by itself on terminals only.")
+    ] = None
+    archive: Annotated[
+        Path | None,
+        typer.Option("--archive", "--directory", help="The archive, for what is older (SHIPPER_DIRECTORY)."),
+        Key("collector.directory"),
+    ] = None
+    origin: Annotated[Origin, typer.Option("--from", help="Read the streams, the archive, or both.")] = Origin.ALL
+    by: Annotated[
+        TimeOf | None,
+        typer.Option(help="Time for --since, --until and the order. [default: event with --from archive, else stored]"),
+    ] = None
     late: Late = ""
     timezone: Timezone = "UTC"
     state: State = None
@@ -112,16 +93,29 @@ class TailOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayOptions:
+class TailOptions(LineOptions):
+    """Show the logs of all hosts as one: what the streams hold, further back the archive, and with -f what comes.
+
+    Ordered by the time at which lines were stored. It disturbs no collector: it acknowledges and removes nothing.
+    """
+
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False
+    lines: Annotated[
+        int | None, typer.Option("--lines", "-n", min=0, help="The last so many lines; with -f 10 unless --since.")
+    ] = None
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Lines as they were, without host and file; in a pipe byte for byte.")
+    ] = False
+    timed: Annotated[bool, typer.Option("--time", "-t", help="The time of each line, before host and file.")] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayOptions(LineOptions):
     """Send stored lines again, at the speed at which they were stored or another one: to a subject, a file or stdout.
 
     Lines are as they were, byte for byte, unless --prefix or --json is given.
     """
 
-    hosts: Hosts = None
-    files: Files = None
-    since: Since = ""
-    until: Until = ""
     speed: Annotated[
         str, typer.Option(help="1x: as it was stored, 10x: ten times as fast, max: as fast as it goes.")
     ] = "1x"
@@ -129,21 +123,7 @@ class ReplayOptions:
         str, typer.Option(help="Send each line to this subject; {host} stands for its host.", show_default=False)
     ] = ""
     to_file: Annotated[Path | None, typer.Option(help="Write the lines to this file, which is replaced.")] = None
-    grep: Grep = None
-    invert_match: InvertMatch = False
-    ignore_case: IgnoreCase = False
     named: Annotated[bool, typer.Option("--prefix", help="Host and file before each line.")] = False
-    as_json: Json = False
-    color: Colour = None
-    archive: OlderLines = None
-    origin: From = Origin.ALL
-    by: By = None
-    late: Late = ""
-    timezone: Timezone = "UTC"
-    state: State = None
-    url: Url = None
-    subject: Subject = None
-    config: ConfigFile = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +151,7 @@ class SearchOptions:
     before_context: Annotated[
         int, typer.Option("-B", "--before-context", min=0, max=MAX_CONTEXT, help="Lines before each hit.")
     ] = 0
-    context: Context = 0
+    context: Annotated[int, typer.Option("-C", "--context", min=0, max=MAX_CONTEXT, help="Lines before and after.")] = 0
     records: Annotated[
         bool, typer.Option("--records", help="Find records: a line with a time, and the lines without one after it.")
     ] = False
@@ -199,19 +179,11 @@ class SearchOptions:
     ] = None
     archive: Archive = None
     state: State = None
-    url: UrlToFollow = None
+    url: Annotated[
+        str | None, typer.Option(help="NATS servers for -f, separated by commas (NATS_URL)."), Key("nats.url")
+    ] = None
     subject: Subject = None
     config: ConfigFile = None
-
-    @property
-    def after(self) -> int:
-        """Lines of context after each hit."""
-        return max(self.context, self.after_context)
-
-    @property
-    def before(self) -> int:
-        """Lines of context before each hit."""
-        return max(self.context, self.before_context)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

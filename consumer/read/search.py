@@ -11,33 +11,25 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from consumer.archive.event_times import TimeOf, TimeOrigin
+from consumer.archive.event_times import TimeOrigin
 from consumer.archive.parts import Part
 from consumer.archive.reader import ArchiveReader
-from consumer.archive.selection import USUAL, Wanted, allowance_of, wanted_of, zone_of
 from consumer.read import selection_notes
-from consumer.read.display import (
-    STDOUT,
-    Screen,
-    printable,
-    screen_for,
-    shown_time,
-)
-from consumer.read.file_search import Request
+from consumer.read.display import STDOUT, Screen, Times, printable, screen_for, shown_time
 from consumer.read.neighbours import Neighbours
 from consumer.read.options import CountBy, ProgressForm, SearchOptions
-from consumer.read.query import Case, Options, Query, Unit, parse, parse_fixed
-from consumer.read.search_display import Groups, ShownHit, ShownTimes, counts, histogram, json_hit, json_line, text_hit
+from consumer.read.piece import Piece
+from consumer.read.query import Unit
+from consumer.read.search_display import Groups, ShownHit, counts, histogram, json_hit, json_line, text_hit
 from consumer.read.search_pool import Search
+from consumer.read.search_request import Request, request_of
 from shipper import units
 from shipper.commands import settings_of
-from shipper.errors import EXIT_OK, EXIT_OTHER, UsageError
+from shipper.errors import EXIT_OK, EXIT_OTHER
 from shipper.interrupts import interrupt_on_termination
-from shipper.layout import NANOSECONDS, date_of
-from shipper.moments import duration_seconds
+from shipper.layout import date_of
 
 EXIT_UNREADABLE = 3
-DEFAULT_LIMIT = 1000
 MAX_NAMED = 3
 """Files without times that are named."""
 PROGRESS_SECONDS = 0.5
@@ -49,72 +41,33 @@ def run(options: SearchOptions) -> int:
     """Search, and write what is found to stdout, and return the exit code. Raises UsageError, ConfigError."""
     settings = settings_of(options)
     interrupt_on_termination()
-    query = (parse_fixed if options.fixed else parse)(options.query, Options(_case(options), options.whole_words))
-    by, zone = _time_of(options), zone_of(options.timezone)
-    wanted = wanted_of(
-        options.hosts,
-        options.files,
-        since=options.since,
-        until=options.until,
-        now_ns=time.time_ns(),
-        zone=zone or dt.UTC,
-        allowance=allowance_of(options.late) if by is TimeOf.EVENT else None,
-    )
+    request = request_of(options)
     archive = ArchiveReader(settings.collector.directory, settings.collector.state)
-    request = _request(options, archive, query, wanted)
-    parts = archive.find(wanted)
+    parts = archive.find(request.wanted)
     output = _Output(
         as_json=options.as_json,
         screen=screen_for(options.color),
         progress=options.progress,
         request=request,
-        by=options.count,
-        times=ShownTimes(by, zone),
-        wanted=wanted,
+        counted_by=options.count,
+        times=Times(request.by, request.zone),
     )
     if options.explain:
         output.explain(parts)
         return EXIT_OK
     neighbours = Neighbours(archive)
-    if options.before or options.after or options.records:
-        neighbours = Neighbours.around(archive, wanted, parts)
+    if request.before or request.after or request.unit is Unit.RECORD:
+        neighbours = Neighbours.around(archive, request.wanted, parts)
     jobs = options.jobs or len(os.sched_getaffinity(0))
     with Search(request, parts, jobs=jobs, neighbours=neighbours) as found:
         output.show(found)
-    chosen = selection_notes.Selection(
-        wanted, hosts=options.hosts or (), files=options.files or (), query=options.query
-    )
-    output.notes(selection_notes.notes(archive, chosen, parts, is_any=output.is_any))
-    output.notes(query.notes)
+    output.notes(selection_notes.notes(archive, options, request.wanted, parts, is_any=output.is_any))
+    output.notes(request.query.notes)
     if options.follow:
-        from consumer.read.search_live import Arriving  # noqa: PLC0415 - only -f needs a server
+        from consumer.read.search_live import follow  # noqa: PLC0415 - twice the time of the start, for the client of NATS
 
-        Arriving(request, neighbours, output).follow(settings, wanted, parts)
+        follow(request, settings, parts, neighbours, output.live)
     return output.end(found)
-
-
-def _request(options: SearchOptions, archive: ArchiveReader, query: Query, wanted: Wanted) -> Request:
-    """What the workers search for. Raises UsageError: options exclude each other."""
-    bucket_ns = _bucket(options.histogram)
-    counts_only = options.count is not None or (bool(bucket_ns) and options.limit is None)
-    most = 0 if counts_only else DEFAULT_LIMIT if options.limit is None else options.limit
-    _check(options, excludes_follow=counts_only or bool(bucket_ns), is_unlimited=not most and not counts_only)
-    return Request(
-        archive=archive,
-        query=query,
-        since_ns=wanted.since_ns,
-        until_ns=wanted.until_ns,
-        before=options.before,
-        after=options.after,
-        counts_only=counts_only,
-        bucket_ns=bucket_ns,
-        limit=most,
-        newest_first=options.newest_first,
-        by=_time_of(options),
-        allowance=wanted.allowance or USUAL,
-        unit=Unit.RECORD if options.records else Unit.LINE,
-        zone=options.timezone if zone_of(options.timezone) not in {None, dt.UTC} else "",
-    )
 
 
 def _unknown_formats(found: Search) -> list[tuple[str, str, int]]:
@@ -135,36 +88,6 @@ def _format_notes(unknown: Sequence[tuple[str, str, int]]) -> Iterator[str]:
         yield f"the same in {units.counted(len(unknown) - MAX_NAMED, 'more file')}"
 
 
-def _case(options: SearchOptions) -> Case:
-    if options.ignore_case and options.case_sensitive:
-        raise UsageError("-i excludes -s", hint="leave out both: a query without a capital letter ignores case")
-    return Case.IGNORED if options.ignore_case else Case.SENSITIVE if options.case_sensitive else Case.SMART
-
-
-def _check(options: SearchOptions, *, excludes_follow: bool, is_unlimited: bool) -> None:
-    if options.follow and (options.until or options.newest_first or excludes_follow):
-        raise UsageError("-f excludes --until, --newest-first, --count and --histogram", hint="search without -f")
-    if options.follow and options.records:
-        raise UsageError("-f excludes --records: the end of a record is not known", hint="use -A for the lines after")
-    if options.follow and options.by is TimeOf.EVENT:
-        raise UsageError("-f excludes --by event: lines that arrive are not sorted", hint="search without -f")
-    if options.newest_first and is_unlimited:
-        raise UsageError("--newest-first needs a limit", hint="leave out --limit 0")
-
-
-def _time_of(options: SearchOptions) -> TimeOf:
-    return options.by or (TimeOf.STORED if options.follow else TimeOf.EVENT)
-
-
-def _bucket(text: str) -> int:
-    if not text:
-        return 0
-    seconds = duration_seconds(text)
-    if not seconds:
-        raise UsageError(f"--histogram {text!r} is not a duration", hint="write 10m, 1h or 30s")
-    return max(1, round(seconds * NANOSECONDS))
-
-
 @dataclass(slots=True, kw_only=True)
 class _Output:
     """Writes results to stdout, and progress and errors to stderr."""
@@ -173,9 +96,8 @@ class _Output:
     screen: Screen
     progress: ProgressForm
     request: Request
-    by: CountBy | None
-    times: ShownTimes
-    wanted: Wanted
+    counted_by: CountBy | None
+    times: Times
     began: float = field(default_factory=time.monotonic)
     is_any: bool = False
     _named: int = 0  # files that could not be read and were named
@@ -191,20 +113,22 @@ class _Output:
             read = found.totals.by_part.get(hit.number)
             self.hit(
                 ShownHit(
-                    hit.time_ns,
-                    hit.stored_ns,
-                    hit.time_origin,
-                    part.host,
-                    part.file,
-                    source,
-                    offset,
-                    hit.line,
+                    Piece(
+                        hit.time_ns,
+                        part.host,
+                        part.file,
+                        source,
+                        offset,
+                        hit.line,
+                        hit.stored_ns,
+                        hit.time_origin,
+                        part.zone,
+                    ),
                     hit.before,
                     hit.after,
                     hit.place,
                     segment=read.path if read else part.path,
                     is_cut=hit.is_cut,
-                    zone=part.zone,
                 )
             )
         self._name_unreadable(found)
@@ -216,17 +140,19 @@ class _Output:
         self.is_any = True
         self._clear()
         if self.as_json:
-            self._write(json_hit(hit, by=self.request.by))
+            self._write(json_hit(hit, self.times))
             return
         if self.request.before or self.request.after:
             hit, is_apart = self._groups.next(hit)
             self._write(b"--\n" if is_apart else b"")
         self._write(text_hit(hit, self.screen, self.times))
 
-    def live_hit(self, hit: ShownHit) -> None:
-        """Write a hit that arrived during the search."""
-        self._live_hits += 1
-        self.hit(hit)
+    def live(self, hits: Iterable[ShownHit]) -> None:
+        """Write hits that arrived during the search. Raises as `flush`."""
+        for hit in hits:
+            self._live_hits += 1
+            self.hit(hit)
+        self.flush()
 
     def flush(self) -> None:
         """Write what is held. Raises BrokenPipeError: the reader is gone."""
@@ -281,7 +207,7 @@ class _Output:
 
     def _searched_until(self) -> int:
         """Lines that were stored then or later were not searched, ns. 0 means that all were."""
-        _, until_ns = self.wanted.stored_span()
+        _, until_ns = self.request.wanted.stored_span()
         is_open = until_ns is None or not self.request.is_by_event or until_ns > time.time_ns()
         return 0 if is_open else until_ns or 0
 
@@ -326,18 +252,20 @@ class _Output:
             self.is_any |= bool(each.hits)
             buckets.update(each.buckets)
             part = found.parts[number]
-            by_name[{CountBy.HOST: part.host, CountBy.FILE: part.file}.get(self.by or CountBy.ALL, "")] += each.hits
+            by_name[{CountBy.HOST: part.host, CountBy.FILE: part.file}.get(self.counted_by or CountBy.ALL, "")] += (
+                each.hits
+            )
         if self.request.bucket_ns:
             starts = sorted(buckets)
-            drawn = histogram(buckets, self.request.bucket_ns, self.times.zone or dt.UTC)
+            drawn = histogram(buckets, self.request.bucket_ns, self.request.zone or dt.UTC)
             listed = (json_line("bucket", start=shown_time(start), count=buckets[start]) for start in starts)
             self._write(b"".join(listed) if self.as_json else drawn)
-        if self.by is not None:
-            counted = Counter({name: hits for name, hits in by_name.items() if hits or self.by is CountBy.ALL})
-            if self.by is CountBy.ALL and not counted:
+        if self.counted_by is not None:
+            counted = Counter({name: hits for name, hits in by_name.items() if hits or self.counted_by is CountBy.ALL})
+            if self.counted_by is CountBy.ALL and not counted:
                 counted[""] = 0
             rows = sorted(counted.items(), key=lambda row: (-row[1], row[0]))
-            listed = (json_line("count", by=self.by.value, name=name, count=hits) for name, hits in rows)
+            listed = (json_line("count", by=self.counted_by.value, name=name, count=hits) for name, hits in rows)
             self._write(b"".join(listed) if self.as_json else counts(rows))
         self.flush()
 

@@ -5,13 +5,11 @@ import itertools
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from consumer.archive.event_times import TimeOf, TimeOrigin
-from consumer.read.display import MARKS, Screen, colour, printable, shown_about, shown_in
+from consumer.read.display import Screen, Times, colour, decoded, printable, shown_in
 from consumer.read.file_search import ContextLine
-from shipper import zone_names
+from consumer.read.piece import Piece
 
 BARS = " ▏▎▍▌▋▊▉█"
 """Eighths of a character."""
@@ -25,25 +23,12 @@ MAX_ROWS = 2000
 class ShownHit(NamedTuple):
     """A hit with all that is known of it."""
 
-    time_ns: int  #: by which it was selected
-    stored_ns: tuple[int, int]  #: the first and the last time at which it may have been stored
-    time_from: TimeOrigin
-    host: str
-    file: str
-    source: str
-    offset: int | None
-    line: bytes
+    piece: Piece  #: the line, or the lines of a record, without the last newline
     before: tuple[ContextLine, ...] = ()
     after: tuple[ContextLine, ...] = ()
     place: tuple[int, int] = (0, 0)  #: where the line begins in the text of its log file, and where the next one begins
     segment: str = ""
     is_cut: bool = False
-    zone: str = ""  #: IANA name of the zone of its host
-
-
-def _decoded(line: bytes) -> str:
-    """A line as text, with bytes that are no UTF-8 as lone surrogates."""
-    return line.decode("utf-8", "surrogateescape")
 
 
 def json_line(kind: str, **fields: Any) -> bytes:
@@ -51,52 +36,44 @@ def json_line(kind: str, **fields: Any) -> bytes:
     return json.dumps({"type": kind, **fields}, separators=(",", ":")).encode() + b"\n"
 
 
-def json_hit(hit: ShownHit, *, by: TimeOf) -> bytes:
+def json_hit(hit: ShownHit, times: Times) -> bytes:
     """A hit for programs: `time` is that of storing, `event_time` the one in the line."""
+    piece = hit.piece
     more: dict[str, Any] = {"cut": True} if hit.is_cut else {}
-    first_ns, last_ns = hit.stored_ns
-    is_known = first_ns == last_ns
-    stored_from = TimeOrigin.STORED if is_known else TimeOrigin.ESTIMATED
-    if hit.zone:
-        more |= {"zone": hit.zone}
-    if by is TimeOf.EVENT:
-        more |= {"event_time": shown_in(dt.UTC, hit.time_ns), "time_from": hit.time_from.value}
-        more |= {"stored_from": stored_from.value}
-    else:
-        more |= {"time_from": stored_from.value}
-    if not is_known:
-        more |= {"stored_between": [shown_in(dt.UTC, first_ns), shown_in(dt.UTC, last_ns)]}
+    if piece.zone:
+        more["zone"] = piece.zone
     return json_line(
         "hit",
-        time=shown_in(dt.UTC, first_ns),
-        host=hit.host,
-        file=hit.file,
-        source=hit.source,
-        offset=hit.offset,
-        line=_decoded(hit.line),
-        before=[_decoded(each.line) for each in hit.before],
-        after=[_decoded(each.line) for each in hit.after],
+        time=shown_in(dt.UTC, piece.stored_ns[0] if piece.stored_ns else piece.time_ns),
+        host=piece.host,
+        file=piece.file,
+        source=piece.source,
+        offset=piece.offset,
+        line=decoded(piece.text),
+        before=[decoded(each.line) for each in hit.before],
+        after=[decoded(each.line) for each in hit.after],
         segment=hit.segment,
         **more,
+        **times.fields(piece),
     )
 
 
-def text_hit(hit: ShownHit, screen: Screen, shown: "ShownTimes") -> bytes:
+def text_hit(hit: ShownHit, screen: Screen, times: Times) -> bytes:
     """A hit for people: control characters are escaped. Lines of context have `-` where a hit has `:`."""
-    when, host, file = shown.of(hit), printable(hit.host), printable(hit.file)
+    piece = hit.piece
+    when, host, file = times.of(piece), printable(piece.host), printable(piece.file)
     if screen is Screen.COLOURED:
-        name = f"\x1b[2m{when}\x1b[0m \x1b[{colour(hit.host)}m{host}\x1b[0m \x1b[2m{file}"
+        name = f"\x1b[2m{when}\x1b[0m \x1b[{colour(piece.host)}m{host}\x1b[0m \x1b[2m{file}"
         marks = {":": ":\x1b[0m ", "-": "-\x1b[0m "}
     else:
         name, marks = f"{when} {host} {file}", {":": ": ", "-": "- "}
-    cut = " [cut]" if hit.is_cut else ""
-    lines = hit.line.split(b"\n")  # several of a record
-    rows = [
-        *(f"{name}{marks['-']}{_printable(each.line)}" for each in hit.before),
-        *(f"{name}{marks[':']}{_printable(line)}" for line in lines[:-1]),
-        f"{name}{marks[':']}{_printable(lines[-1])}{cut}",
-        *(f"{name}{marks['-']}{_printable(each.line)}" for each in hit.after),
+    lines = [
+        *(("-", each.line) for each in hit.before),
+        *((":", line) for line in piece.text.split(b"\n")),  # several of a record
+        *(("-", each.line) for each in hit.after),
     ]
+    rows = [name + marks[mark] + printable(decoded(line.removesuffix(b"\r"))) for mark, line in lines]
+    rows[-1 - len(hit.after)] += " [cut]" if hit.is_cut else ""
     return ("\n".join(rows) + "\n").encode()
 
 
@@ -112,11 +89,11 @@ class Groups:
 
         The lines on the other side of another line that matches are the context of that one.
         """
-        name = hit.host, hit.file
+        name = hit.piece.host, hit.piece.file
         before = list(itertools.takewhile(lambda each: not each.is_hit, reversed(hit.before)))[::-1]
         after = itertools.takewhile(lambda each: not each.is_hit, hit.after)
         at = hit.place[0]
-        for line in hit.line.split(b"\n"):
+        for line in hit.piece.text.split(b"\n"):
             self._shown[*name, at] = None
             at += len(line) + 1
         hit = hit._replace(before=self._new(name, before), after=self._new(name, after))
@@ -131,26 +108,6 @@ class Groups:
         while len(self._shown) > MAX_SHOWN:
             del self._shown[next(iter(self._shown))]
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class ShownTimes:
-    """How times are shown to people."""
-
-    by: TimeOf = TimeOf.STORED
-    zone: dt.tzinfo | None = dt.UTC  #: None: that of the host of each line
-
-    def of(self, hit: ShownHit) -> str:
-        """The time of a hit, with a mark that shows where it is from."""
-        zone = self.zone or zone_names.load(hit.zone) or dt.UTC
-        if hit.time_from is TimeOrigin.ESTIMATED:
-            return shown_about(zone, *hit.stored_ns, hit.time_ns)
-        mark = MARKS[hit.time_from] if self.by is TimeOf.EVENT else ""
-        return mark + shown_in(zone, hit.time_ns)
-
-
-def _printable(line: bytes) -> str:
-    return printable(_decoded(line.removesuffix(b"\r")))
 
 
 def histogram(buckets: Mapping[int, int], bucket_ns: int, zone: dt.tzinfo = dt.UTC) -> bytes:

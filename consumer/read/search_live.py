@@ -5,16 +5,14 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from consumer.archive.event_times import TimeOrigin
 from consumer.archive.parts import Part
-from consumer.archive.selection import Wanted
-from consumer.read.file_search import MAX_CONTEXT_BYTES, SHOWN_BYTES, ContextLine, Request, lines_before
+from consumer.read.file_search import MAX_CONTEXT_BYTES, SHOWN_BYTES, ContextLine, lines_before
 from consumer.read.follow import FleetLog, Places
 from consumer.read.neighbours import Neighbours
 from consumer.read.piece import Piece
 from consumer.read.search_display import ShownHit
+from consumer.read.search_request import Request
 from shipper.settings import Settings
 
 MAX_FILES = 1000
@@ -88,68 +86,44 @@ def _complete(hit: ShownHit, after: list[ContextLine]) -> ShownHit:
     return hit._replace(after=tuple(after))
 
 
-class Output(Protocol):
-    """Where hits are shown."""
+def follow(
+    request: Request,
+    settings: Settings,
+    parts: Sequence[Part],
+    neighbours: Neighbours,
+    show: Callable[[Iterable[ShownHit]], None],
+) -> None:
+    """Show what is not in `parts`, then what arrives, until this process is interrupted."""
+    has_context = bool(request.before or request.after)
 
-    def live_hit(self, hit: ShownHit) -> None:
-        """Write a hit that arrived during the search."""
-        ...
-
-    def flush(self) -> None:
-        """Write what is held."""
-        ...
-
-
-class Arriving:
-    """Shows what is not in the archive yet, then what arrives."""
-
-    def __init__(self, request: Request, neighbours: Neighbours, output: Output) -> None:
-        self._request = request
-        self._neighbours = neighbours
-        self._output = output
-        self._has_context = bool(request.before or request.after)
-        self._context = LiveContext(before=request.before, after=request.after, earlier=self._earlier)
-
-    def follow(self, settings: Settings, wanted: Wanted, parts: Sequence[Part]) -> None:
-        """Show what is not in `parts`, then what arrives, until this process is interrupted."""
-        try:
-            asyncio.run(self._follow(settings, wanted, parts))
-        finally:
-            self._write(self._context.rest())
-
-    async def _follow(self, settings: Settings, wanted: Wanted, parts: Sequence[Part]) -> None:
-        places = Places(settings=settings, archive=None)
-        async with FleetLog(places, wanted, patience=60.0, name="search", archived=tuple(parts)) as log:
-            async for piece in log.stored(wanted.since_ns, None):
-                self._show(piece)
-            self._output.flush()
-            async for piece in log.follow(self._idle):
-                self._show(piece)
-                self._output.flush()
-
-    def _show(self, piece: Piece) -> None:
-        for line in piece.lines():
-            text = line.text.removesuffix(b"\n")
-            is_hit, stored = self._request.query.matches(text), (line.time_ns, line.time_ns)
-            if is_hit or self._has_context:
-                hit = ShownHit(
-                    line.time_ns, stored, TimeOrigin.STORED, line.host, line.file, line.source, line.offset, text
-                )
-                self._write(self._context.add(line.host, line.file, line.text, hit if is_hit else None))
-
-    def _idle(self) -> None:
-        self._write(self._context.due())
-        self._output.flush()
-
-    def _write(self, hits: Iterable[ShownHit]) -> None:
-        for each in hits:
-            self._output.live_hit(each)
-
-    def _earlier(self, host: str, file: str) -> tuple[list[ContextLine], int]:
-        last = self._neighbours.last(host, file) if self._has_context else None
+    def earlier(host: str, file: str) -> tuple[list[ContextLine], int]:
+        last = neighbours.last(host, file) if has_context else None
         if last is None:
             return [], 0
         found, end = list[ContextLine](), last.part.raw
-        for _, lines in lines_before(last, end, self._request.before, self._neighbours) if self._request.before else ():
+        for _, lines in lines_before(last, end, request.before, neighbours) if request.before else ():
             found[:0] = lines
         return found, last.base + end
+
+    context = LiveContext(before=request.before, after=request.after, earlier=earlier)
+
+    def complete(piece: Piece) -> Iterator[ShownHit]:
+        for line in piece.lines():
+            text = line.text.removesuffix(b"\n")
+            is_hit = request.query.matches(text)
+            if is_hit or has_context:
+                hit = ShownHit(line._replace(text=text, stored_ns=(line.time_ns, line.time_ns)))
+                yield from context.add(line.host, line.file, line.text, hit if is_hit else None)
+
+    async def work() -> None:
+        places = Places(settings=settings, archive=None)
+        async with FleetLog(places, request.wanted, patience=60.0, name="search", archived=tuple(parts)) as log:
+            async for piece in log.stored(request.wanted.since_ns, None):
+                show(complete(piece))
+            async for piece in log.follow(lambda: show(context.due())):
+                show(complete(piece))
+
+    try:
+        asyncio.run(work())
+    finally:
+        show(context.rest())

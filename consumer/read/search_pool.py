@@ -23,8 +23,9 @@ from consumer.archive.event_times import TimeOrigin
 from consumer.archive.parts import Part
 from consumer.archive.segment_io import BROKEN
 from consumer.archive.segment_reader import RemovedError
-from consumer.read.file_search import FileSearch, Found, Hit, Request
+from consumer.read.file_search import FileSearch, Found, Hit
 from consumer.read.neighbours import Neighbours
+from consumer.read.search_request import Request
 from shipper.layout import NANOSECONDS
 
 NICE = 10
@@ -94,14 +95,12 @@ class _Worker:
 class Search:
     """One search over some parts. Use it as a context manager: its end ends every worker."""
 
-    def __init__(
-        self, request: Request, parts: Sequence[Part], *, jobs: int, neighbours: Neighbours | None = None
-    ) -> None:
+    def __init__(self, request: Request, parts: Sequence[Part], *, jobs: int, neighbours: Neighbours) -> None:
         self.totals = Totals(bytes_total=sum(part.stored for part in parts))
         self.unreadable: list[Unreadable] = []
         self.parts = parts
         self._request = request
-        self._neighbours = neighbours or Neighbours(request.archive)
+        self._neighbours = neighbours
         self._order = deque(sorted(range(len(parts)), key=lambda number: (self._bound(number), parts[number].path)))
         self._running: dict[int, _Task] = {}
         self._held: list[tuple[int, int, int, Hit]] = []
@@ -224,8 +223,8 @@ class Search:
         """No hit of a part is before it, in the order of the output, as far as is known of its lines."""
         part, request = self.parts[number], self._request
         if request.newest_first:
-            return -part.last_ns - request.ahead_ns(part)
-        return part.first_ns - part.first_ns % NANOSECONDS - request.late_ns(part)
+            return -part.last_ns - request.allowance(part).ahead_ns
+        return part.first_ns - part.first_ns % NANOSECONDS - request.allowance(part).late_ns
 
     def _hold(self, progress: _Progress) -> None:
         task = self._running[progress.number]
@@ -235,7 +234,7 @@ class Search:
         if not self._request.newest_first:
             task.bound = max(task.bound, progress.complete_ns)
         for hit in progress.hits:
-            heapq.heappush(self._held, (*self._request.order(hit), hit))
+            heapq.heappush(self._held, (*hit.order(newest_first=self._request.newest_first), hit))
             self._held_bytes += _size(hit)
         left = self._request.limit - self.totals.hits
         if self._request.limit and len(self._held) > 2 * max(left, BATCH_HITS):
@@ -255,7 +254,7 @@ class Search:
             self.totals.is_approximate |= not is_due
             hit = heapq.heappop(self._held)[-1]
             self._held_bytes -= _size(hit)
-            place = self._request.order(hit)
+            place = hit.order(newest_first=self._request.newest_first)
             self.totals.is_approximate |= self._given_out is not None and place < self._given_out
             self._given_out = place
             self.totals.hits += 1

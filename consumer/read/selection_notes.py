@@ -4,13 +4,13 @@ import difflib
 import fnmatch
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from consumer.archive.parts import Part
 from consumer.archive.reader import ArchiveReader
 from consumer.archive.selection import Globs, Wanted
 from consumer.read.display import shown_time
+from consumer.read.options import SearchOptions
 from shipper.errors import ConfigError
 from shipper.units import counted
 
@@ -19,52 +19,45 @@ NAMED = 8
 _FIELD = re.compile(r"(host|file|hostname|path)[=:](\S+)", re.IGNORECASE)
 
 
-class Selection(NamedTuple):
-    """The arguments that select what is searched, as they were given."""
-
-    wanted: Wanted
-    hosts: Sequence[str]
-    files: Sequence[str]
-    query: str
-
-
-def notes(archive: ArchiveReader, chosen: Selection, parts: Sequence[Part], *, is_any: bool) -> Iterator[str]:
+def notes(
+    archive: ArchiveReader, options: SearchOptions, wanted: Wanted, parts: Sequence[Part], *, is_any: bool
+) -> Iterator[str]:
     """Why less than was named is searched: each pattern without a match, a time without lines, swapped arguments.
 
     `parts`: the files that were searched; `is_any`: lines were found. The whole archive is listed only if a pattern or
     the time selected nothing, or nothing was found.
     """
     hosts, files = {part.host for part in parts}, {part.file for part in parts}
-    idle_hosts = [each for each in chosen.hosts if not any(_is_host(each, host) for host in hosts)]
-    idle_files = [each for each in chosen.files if not any(_is_file(each, file) for file in files)]
-    hinted = bool(_FIELD.search(chosen.query))
+    idle_hosts = [each for each in options.hosts or () if not any(_is_host(each, host) for host in hosts)]
+    idle_files = [each for each in options.files or () if not any(_is_file(each, file) for file in files)]
+    hinted = bool(_FIELD.search(options.query))
     if parts and not (idle_hosts or idle_files or (hinted and not is_any)):
         return
     try:
         everything = archive.find(Wanted())
     except ConfigError:  # it was readable a moment ago; the search has its own message
         return
-    yield from _of_patterns(chosen, everything, idle_hosts, idle_files)
+    yield from _of_patterns(wanted, everything, idle_hosts, idle_files)
     if not parts and not (idle_hosts or idle_files):
-        yield _of_time(chosen.wanted, everything)
+        yield _of_time(wanted, everything)
     if not is_any:
-        yield from _hints(chosen, {part.host for part in everything})
+        yield from _hints(options, {part.host for part in everything})
 
 
 def _of_patterns(
-    chosen: Selection, everything: Sequence[Part], idle_hosts: Iterable[str], idle_files: Iterable[str]
+    wanted: Wanted, everything: Sequence[Part], idle_hosts: Iterable[str], idle_files: Iterable[str]
 ) -> Iterator[str]:
     known = sorted({part.host for part in everything})
     for each in idle_hosts:
         own = [part for part in everything if _is_host(each, part.host)]
-        in_files = [part for part in own if chosen.wanted.has_file(part.file)]
+        in_files = [part for part in own if wanted.has_file(part.file)]
         if not own:
             yield f"no host matches {each}; {_listed(known, 'host', each)}"
         elif in_files:
             yield f"no line of {each} is from the chosen time; {_span(in_files)}"
         elif not idle_files:
             yield f"no file of {each} matches; {_listed(sorted({part.file for part in own}), 'file', '')}"
-    of_hosts = [part for part in everything if chosen.wanted.hosts.takes(part.host)] or everything
+    of_hosts = [part for part in everything if wanted.hosts.takes(part.host)] or everything
     for each in idle_files:
         own = [part for part in of_hosts if _is_file(each, part.file)]
         if own:
@@ -86,18 +79,18 @@ def _span(parts: Sequence[Part]) -> str:
     return f"it has lines that were stored from {shown_time(first)} to {shown_time(last)}"
 
 
-def _hints(chosen: Selection, known: Iterable[str]) -> Iterator[str]:
+def _hints(options: SearchOptions, known: Collection[str]) -> Iterator[str]:
     """What the arguments may have been meant to be."""
-    known, query = list(known), chosen.query
+    query, hosts = options.query, options.hosts or ()
     for field in _FIELD.finditer(query):
         rest = " ".join(query.replace(field[0], " ").split())
         option = ["--file", field[2]] if field[1].lower() in {"file", "path"} else [field[2]]
         command = shlex.join(["fshipper", "search", rest, *option])
         yield f"{field[0]} was searched for as text; to choose a {field[1].lower().removesuffix('name')}: {command}"
-    takes_no_host = chosen.hosts and not any(_is_host(each, host) for each in chosen.hosts for host in known)
+    takes_no_host = hosts and not any(_is_host(each, host) for each in hosts for host in known)
     is_host = bool(query) and " " not in query and any(_is_host(query, host) for host in known)
     if takes_no_host and is_host:
-        command = shlex.join(["fshipper", "search", " ".join(chosen.hosts), query])
+        command = shlex.join(["fshipper", "search", " ".join(hosts), query])
         yield f"the query comes before the hosts: {command}"
 
 

@@ -1,7 +1,6 @@
 """`fshipper tail` and `fshipper replay`: the fleet as one log, on a terminal, in a pipe, a file or a subject."""
 
 import asyncio
-import datetime as dt
 import os
 import re
 import select
@@ -10,17 +9,15 @@ import stat
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from consumer.archive.event_times import TimeOf
 from consumer.archive.parts import is_archive, is_empty
 from consumer.archive.reader import ArchiveReader
-from consumer.archive.selection import Allowance, Wanted, allowance_of, wanted_of, zone_of
-from consumer.read.display import STDOUT, Form, Printer, Screen, screen_for, shown_time
+from consumer.archive.selection import Wanted, wanted_of, zone_of
+from consumer.read.display import STDOUT, Form, Printer, Screen, Times, screen_for, shown_time
 from consumer.read.follow import FleetLog, Places, tell
-from consumer.read.options import Origin, ReplayOptions, TailOptions
+from consumer.read.options import LineOptions, Origin, ReplayOptions, TailOptions
 from consumer.read.piece import Last, Piece
 from consumer.read.query import Query, grep
 from shipper.codec import encode_path
@@ -75,40 +72,16 @@ class Outlet:
             loop.remove_writer(self._descriptor)
 
 
-class Times(NamedTuple):
-    """Which time orders and selects lines, and in which zone it is shown."""
-
-    by: TimeOf
-    zone: dt.tzinfo | None  #: None: that of the host of each line
-    allowance: Allowance | None
-
-
-LineOptions = TailOptions | ReplayOptions
-
-
-def _times(choice: LineOptions) -> Times:
-    """Raises UsageError."""
-    is_archive_only = choice.origin is Origin.ARCHIVE
-    by = choice.by or (TimeOf.EVENT if is_archive_only else TimeOf.STORED)
-    if by is TimeOf.EVENT and not is_archive_only:
-        raise UsageError(
-            "--by event goes with --from archive: lines in streams are ordered by the time of storing",
-            hint="add --from archive, or leave out --by",
-        )
-    allowance = allowance_of(choice.late)
-    return Times(by, zone_of(choice.timezone), allowance if by is TimeOf.EVENT else None)
-
-
 class Printed(AbstractAsyncContextManager["Printed"]):
     """Standard output. With `path` a file, which is replaced. Raises ConfigError: it cannot be written."""
 
-    def __init__(self, form: Form, screen: Screen, times: "Times", path: Path | None = None) -> None:
+    def __init__(self, form: Form, screen: Screen, times: Times, path: Path | None = None) -> None:
         try:
             self._file = path.open("wb") if path else None
         except OSError as error:
             raise ConfigError(f"cannot write {path}: {error.strerror}", hint="name another file") from None
         self._outlet = Outlet(self._file.fileno() if self._file else STDOUT)
-        self._printer = Printer(form, screen, times.by, times.zone)
+        self._printer = Printer(form, screen, times)
 
     async def take(self, piece: Piece) -> None:
         """Write it. Raises BrokenPipeError: the reader is gone."""
@@ -164,26 +137,20 @@ WIDER = 8
 WIDEST_SECONDS = 14 * 86400
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How fast stored lines are written: a second of them in `1 / factor` seconds. 0 means as fast as it goes."""
+async def send_stored(log: FleetLog, wanted: Wanted, query: Query, receiver: Receiver, *, pace: float = 0.0) -> None:
+    """Everything that is stored and meant, oldest first.
 
-    factor: float = 0.0
-
-    def due(self, since_first_ns: int) -> float:
-        """Seconds after the first piece at which a piece is due that was stored so much later."""
-        return since_first_ns / NANOSECONDS / self.factor if self.factor else 0.0
-
-
-async def send_stored(log: FleetLog, wanted: Wanted, query: Query, receiver: Receiver, *, pace: Pace) -> None:
-    """Everything that is stored and meant, oldest first."""
+    `pace`: how much faster it is written than it was stored. 0 means as fast as it goes.
+    """
     first_ns, begun = None, time.monotonic()
-    async for piece in log.stored(wanted.since_ns, wanted.until_ns):
-        for each in query.take(piece):
-            if first_ns is None:
-                first_ns, begun = each.time_ns, time.monotonic()
-            await _until(begun + pace.due(each.time_ns - first_ns), receiver)
-            await receiver.take(each)
+    async for piece in _sifted(log.stored(wanted.since_ns, wanted.until_ns), query):
+        if first_ns is None:
+            first_ns, begun = piece.time_ns, time.monotonic()
+        due = begun + (piece.time_ns - first_ns) / NANOSECONDS / pace if pace else 0.0
+        while (left := due - time.monotonic()) > 0:
+            receiver.check()  # the reader may be gone
+            await asyncio.sleep(min(left, 1.0))
+        await receiver.take(piece)
 
 
 async def send_last(log: FleetLog, wanted: Wanted, query: Query, receiver: Receiver, *, lines: int) -> None:
@@ -202,13 +169,6 @@ async def _sifted(pieces: AsyncGenerator[Piece], query: Query) -> AsyncGenerator
     async for piece in pieces:
         for each in query.take(piece):
             yield each
-
-
-async def _until(moment: float, receiver: Receiver) -> None:
-    """Sleep until `moment` of the monotonic clock, unless the reader is gone."""
-    while (left := moment - time.monotonic()) > 0:
-        receiver.check()
-        await asyncio.sleep(min(left, 1.0))
 
 
 def _windows(wanted: Wanted) -> Iterator[int]:
@@ -232,8 +192,8 @@ def tail(options: TailOptions) -> int:
     """Show stored lines, and with `follow` those that come, and return the exit code."""
     if options.follow and (options.until or options.origin is Origin.ARCHIVE):
         raise UsageError("-f goes without --until and without --from archive", hint="what comes has no end yet")
-    settings, times = settings_of(options), _times(options)
-    follow, wanted, query = options.follow, _wanted(options, times), _query(options)
+    settings, (wanted, times, query) = settings_of(options), _chosen(options)
+    follow = options.follow
     form = _form(raw=options.raw, as_json=options.as_json, timed=options.timed)
     is_brief = follow and options.lines is None and not options.since
     places = _places(settings, options.archive, Origin.STREAMS if is_brief else options.origin)
@@ -248,7 +208,7 @@ def tail(options: TailOptions) -> int:
             if last is not None:
                 await send_last(log, wanted, query, printed, lines=last)
             else:
-                await send_stored(log, wanted, query, printed, pace=Pace())
+                await send_stored(log, wanted, query, printed)
             if follow:  # until it is cancelled
                 async for piece in _sifted(log.follow(printed.check), query):
                     await printed.take(piece)
@@ -259,8 +219,8 @@ def tail(options: TailOptions) -> int:
 
 def replay(options: ReplayOptions) -> int:
     """Send stored lines again, and return the exit code."""
-    settings, times = settings_of(options), _times(options)
-    to_file, wanted, query, pace = options.to_file, _wanted(options, times), _query(options), _pace(options.speed)
+    settings, (wanted, times, query) = settings_of(options), _chosen(options)
+    to_file, pace = options.to_file, _pace(options.speed)
     is_raw = not (options.named or options.as_json)
     form = _form(raw=is_raw, as_json=options.as_json, timed=False)
     if options.to_subject and (to_file or not is_raw):
@@ -336,22 +296,23 @@ def _places(settings: Settings, archive: Path | None, origin: Origin) -> Places:
     )
 
 
-def _wanted(choice: LineOptions, times: Times) -> Wanted:
-    return wanted_of(
-        choice.hosts,
-        choice.files,
-        since=choice.since,
-        until=choice.until,
-        now_ns=time.time_ns(),
-        zone=times.zone or dt.UTC,
-        allowance=times.allowance,
+def _chosen(options: LineOptions) -> tuple[Wanted, Times, Query]:
+    """Which lines are meant, and which of their times. Raises UsageError: an option is not valid."""
+    is_archive_only = options.origin is Origin.ARCHIVE
+    by = options.by or (TimeOf.EVENT if is_archive_only else TimeOf.STORED)
+    if by is TimeOf.EVENT and not is_archive_only:
+        raise UsageError(
+            "--by event goes with --from archive: lines in streams are ordered by the time of storing",
+            hint="add --from archive, or leave out --by",
+        )
+    zone = zone_of(options.timezone)
+    wanted = wanted_of(
+        options.hosts, options.files, since=options.since, until=options.until, by=by, late=options.late, zone=zone
     )
-
-
-def _query(choice: LineOptions) -> Query:
-    if not choice.grep and (choice.ignore_case or choice.invert_match):
+    if not options.grep and (options.ignore_case or options.invert_match):
         raise UsageError("-i and -v go with --grep", hint="name what lines hold: --grep PATTERN")
-    return grep(choice.grep or (), ignores_case=choice.ignore_case, inverted=choice.invert_match)
+    query = grep(options.grep or (), ignores_case=options.ignore_case, inverted=options.invert_match)
+    return wanted, Times(by, zone), query
 
 
 def _form(*, raw: bool, as_json: bool, timed: bool) -> Form:
@@ -369,13 +330,13 @@ def _screen(color: bool | None, form: Form) -> Screen:
     return Screen.PROGRAM if is_pipe and form is Form.RAW else screen
 
 
-def _pace(speed: str) -> Pace:
+def _pace(speed: str) -> float:
     if speed.lower() == "max":
-        return Pace()
+        return 0.0
     found = _SPEED.fullmatch(speed.strip())
     if not found or not float(found[1]):
         raise UsageError(f"--speed {speed!r} is no speed", hint="write 1x, 10x, 0.5x or max")
-    return Pace(float(found[1]))
+    return float(found[1])
 
 
 def _checked_target(subject: str, settings: Settings) -> str:

@@ -17,10 +17,11 @@ from consumer.archive.event_times import TimeOf
 from consumer.archive.parts import Part
 from consumer.archive.reader import ArchiveReader
 from consumer.archive.selection import USUAL, Wanted
-from consumer.read.file_search import FileSearch, Hit, Request
+from consumer.read.file_search import FileSearch, Hit
 from consumer.read.neighbours import Neighbours
 from consumer.read.query import Query
 from consumer.read.search_pool import Search
+from consumer.read.search_request import Request
 from shipper.layout import NANOSECONDS
 
 
@@ -42,15 +43,15 @@ class Searched(NamedTuple):
 
 
 def search(
-    archive: Path, query: Query, *, limit: int = 0, newest_first: bool = False, jobs: int = 1,
-    idle: Callable[[], None] = lambda: None, neighbours: Neighbours | None = None, **more: Any,
+    archive: Path, query: Query, *, jobs: int = 1, idle: Callable[[], None] = lambda: None,
+    neighbours: Neighbours | None = None, by: TimeOf = TimeOf.STORED, since_ns: int = 0, until_ns: int | None = None,
+    **more: Any,
 ) -> Searched:  # fmt: skip
     """Every hit, in order."""
-    allowance = more.get("allowance", USUAL) if more.get("by") is TimeOf.EVENT else None
-    wanted = Wanted(since_ns=more.get("since_ns", 0), until_ns=more.get("until_ns"), allowance=allowance)
-    parts = ArchiveReader(archive, archive.parent).find(wanted)
-    request = Request(archive=ArchiveReader(archive), query=query, limit=limit, newest_first=newest_first, **more)
-    with Search(request, parts, jobs=jobs, neighbours=neighbours) as found:
+    wanted = Wanted(since_ns=since_ns, until_ns=until_ns, allowance=USUAL if by is TimeOf.EVENT else None)
+    reader = ArchiveReader(archive, archive.parent)
+    request, parts = Request(query=query, wanted=wanted, **more), reader.find(wanted)
+    with Search(request, parts, jobs=jobs, neighbours=neighbours or Neighbours(reader)) as found:
         hits = list(found.hits(idle))
         places = []
         for hit in hits:
@@ -62,13 +63,13 @@ def search(
 def places_here(archive: Path, query: Query) -> list[Place]:
     """Every hit, found in this process without workers."""
     places = list[Place]()
-    parts = ArchiveReader(archive, archive.parent).find(Wanted())
-    for number, part in enumerate(parts):
+    reader = ArchiveReader(archive, archive.parent)
+    for number, part in enumerate(reader.find(Wanted())):
 
         def report(hits: list[Hit], _complete: int, _read: int, part: Part = part) -> None:
             places.extend(Place(part.host, part.file, part.spans[0].start + hit.at, hit.line) for hit in hits)
 
-        FileSearch(Request(archive=ArchiveReader(archive), query=query), part, number, report).run()
+        FileSearch(Request(query=query, wanted=Wanted()), part, number, report, Neighbours(reader)).run()
     return places
 
 

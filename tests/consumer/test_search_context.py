@@ -17,6 +17,7 @@ from consumer.archive.reader import ArchiveReader
 from consumer.archive.selection import Globs, Wanted
 from consumer.read.browse.search_process import Around, SearchRequest, command
 from consumer.read.neighbours import Neighbours
+from consumer.read.piece import Piece
 from consumer.read.query import parse
 from consumer.read.search_display import Groups, ShownHit
 from shipper.layout import NANOSECONDS, day_of
@@ -58,14 +59,12 @@ def rows(archive: Path, query: str, **more: Any) -> list[str]:
 def _shown(found: Any) -> Iterator[str]:
     groups = Groups()
     for hit in found.hits:
-        one = ShownHit(
-            hit.time_ns, hit.stored_ns, hit.time_origin, "h", "f", "", None, hit.line, hit.before, hit.after, hit.place
-        )
+        one = ShownHit(Piece(hit.time_ns, "h", "f", "", None, hit.line), hit.before, hit.after, hit.place)
         one, is_apart = groups.next(one)
         if is_apart:
             yield "--"
         yield from (f"-{each.line.decode()}" for each in one.before)
-        yield f":{one.line.decode()}"
+        yield f":{one.piece.text.decode()}"
         yield from (f"-{each.line.decode()}" for each in one.after)
 
 

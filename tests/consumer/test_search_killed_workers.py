@@ -11,10 +11,12 @@ from searching import write_archive
 
 from consumer.archive.event_times import TimeOf
 from consumer.archive.reader import ArchiveReader
-from consumer.archive.selection import Wanted
-from consumer.read.file_search import Hit, Request
+from consumer.archive.selection import USUAL, Wanted
+from consumer.read.file_search import Hit
+from consumer.read.neighbours import Neighbours
 from consumer.read.query import parse
 from consumer.read.search_pool import Search
+from consumer.read.search_request import Request
 
 LINES = 60_000
 FILE = ("web1.example.net", "/a.log")
@@ -22,8 +24,9 @@ FILE = ("web1.example.net", "/a.log")
 
 @contextlib.contextmanager
 def searching(archive: Path, query: str, *, by: TimeOf = TimeOf.STORED) -> Iterator[Search]:
-    parts = ArchiveReader(archive, archive.parent).find(Wanted())
-    with Search(Request(archive=ArchiveReader(archive), query=parse(query), by=by), parts, jobs=1) as search:
+    reader, wanted = ArchiveReader(archive, archive.parent), Wanted(allowance=USUAL if by is TimeOf.EVENT else None)
+    request = Request(query=parse(query), wanted=wanted)
+    with Search(request, reader.find(Wanted()), jobs=1, neighbours=Neighbours(reader)) as search:
         yield search
 
 

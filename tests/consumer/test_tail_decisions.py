@@ -17,7 +17,7 @@ from consumer.read.display import Form, Printer, Screen, harmless
 from consumer.read.follow import HORIZON_SECONDS, Merge
 from consumer.read.piece import Last, Piece
 from consumer.read.query import grep
-from consumer.read.tail import Outlet, Pace
+from consumer.read.tail import Outlet
 from shipper import codec
 from shipper.edit_map import Edit, to_map
 from shipper.errors import UsageError
@@ -247,8 +247,3 @@ async def test_a_full_pipe_delays_no_other_input():
     with pytest.raises(BrokenPipeError):
         await outlet.write(b"x")
     os.close(writer)
-
-
-def test_a_pace_is_a_factor():
-    assert Pace(10.0).due(20 * 10**9) == 2.0
-    assert Pace().due(20 * 10**9) == 0.0
