@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from pyspark.sql import SparkSession
 
-from spark_analytics.aggregate.port import WebAggregates
+from spark_analytics.aggregate.groups import WebAggregates
 from spark_analytics.archive import inventory
 from spark_analytics.metrics import pattern_tables, segment_audit, sign_ins, volumes, web_requests
 from spark_analytics.patterns.cluster import cluster_texts
@@ -126,6 +126,7 @@ class TableBuilder:
     def close(self) -> None:
         """Removes the groups of the scan."""
         if self._scanned is not None:
+            self._scanned.groups.engine.close()
             locations.remove(self._scanned.scratch)
             self._scanned = None
 
@@ -145,11 +146,10 @@ class TableBuilder:
         self.staged.write("runs", [row])
 
     def _volumes(self, scanned: AssignedDay, before: Mapping[str, volumes.History]) -> list[HourCell]:
-        files = scanned.groups.by_file()
+        files, cells = scanned.groups.by_file(), scanned.groups.host_hours()
         arrivals = self.day.arrivals
-        cells = volumes.cells(files)
         self.staged.write("file_daily", volumes.file_daily(files, arrivals, before["file_daily"]))
-        hosts = volumes.host_daily(files, arrivals, before["host_daily"], self.day.as_date)
+        hosts = volumes.host_daily(files, cells, arrivals, before["host_daily"], self.day.as_date)
         self.staged.write("host_daily", hosts)
         sequences = inventory.sequences_missing(self.day.present)
         self.staged.write("partition_daily", volumes.partition_daily(hosts, cells, sequences))

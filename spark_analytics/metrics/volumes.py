@@ -4,7 +4,6 @@ They are made of `FileSums`, the sums of table `hourly` by log file.
 """
 
 import datetime as dt
-import functools
 import operator
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,18 +11,13 @@ from typing import Any, NamedTuple
 
 from spark_analytics.lines import timestamps
 from spark_analytics.metrics import statistics
+from spark_analytics.metrics.sign_ins import instant
 from spark_analytics.metrics.statistics import grouped
-from spark_analytics.tables import schemas
 from spark_analytics.tables.day_tables import HourCell, Row
 from spark_analytics.tables.schemas import FILE
 
 SILENT_HOURS = 6
 """Hours without lines at the end of the day after which a host counts as silent."""
-
-LEVEL_BITS, LINES_BITS = 3, 40
-"""Bits of a cell of `FileSums`: ((hours since 1970 << LEVEL_BITS) + index of the level << LINES_BITS) + lines."""
-
-LEVEL_MASK, _LINES_MASK = (1 << LEVEL_BITS) - 1, (1 << LINES_BITS) - 1
 
 SUMMED = ("lines", "bytes", "err", "warn", "late_lines", "no_ts_lines", "continuation_lines")
 """The columns that are added up over log files."""
@@ -34,7 +28,7 @@ History = Mapping[str, Sequence[Row]]
 
 
 class FileSums(NamedTuple):
-    """The day of a log file: sums of table `hourly`, and its lines by hour and level in `cells`."""
+    """The day of a log file: sums of table `hourly`. Times are in seconds since 1970."""
 
     partition: int
     host: str
@@ -46,43 +40,14 @@ class FileSums(NamedTuple):
     late_lines: int
     no_ts_lines: int
     continuation_lines: int
-    first_us: int | None
-    last_us: int | None
-    cells: Sequence[int]
+    active_hours: int
+    first_ts: int | None
+    last_ts: int | None
 
     @property
     def key(self) -> LogFile:
         """(partition, host, file)."""
         return self.partition, self.host, self.file
-
-    @property
-    def hours(self) -> set[int]:
-        """Hours since 1970 in which there are lines."""
-        return {cell >> (LINES_BITS + LEVEL_BITS) for cell in self.cells if cell & _LINES_MASK}
-
-
-def cells(files: Iterable[FileSums]) -> list[HourCell]:
-    """Lines by host, hour and level, in any order."""
-    by_host: dict[tuple[int, str], Counter[int]] = defaultdict(Counter)
-    for one in files:
-        sums = by_host[one.partition, one.host]
-        for cell in one.cells:
-            sums[cell >> LINES_BITS] += cell & _LINES_MASK
-    return [
-        HourCell(partition, host, _hour(key >> LEVEL_BITS), schemas.LEVELS[key & LEVEL_MASK], lines)
-        for (partition, host), sums in by_host.items()
-        for key, lines in sums.items()
-        if lines
-    ]
-
-
-@functools.cache
-def _hour(number: int) -> dt.datetime:
-    return dt.datetime.fromtimestamp(number * timestamps.HOUR_SECONDS, tz=dt.UTC)
-
-
-def _time(microseconds: int | None) -> dt.datetime | None:
-    return None if microseconds is None else dt.datetime.fromtimestamp(microseconds // 10**6, tz=dt.UTC)
 
 
 # -- log files and hosts -----------------------------------------------------------------------------------------------
@@ -95,7 +60,7 @@ def file_daily(files: Sequence[FileSums], arrivals: Mapping[LogFile, dt.datetime
         {
             **dict(zip(FILE, one.key, strict=True)),
             **_sums([one]),
-            "active_hours": len(one.hours),
+            "active_hours": one.active_hours,
             "last_arrival": arrivals.get(one.key),
             **_compared(one.lines, one.err, known.get(one.key, ()), len(before)),
         }
@@ -104,10 +69,15 @@ def file_daily(files: Sequence[FileSums], arrivals: Mapping[LogFile, dt.datetime
 
 
 def host_daily(
-    files: Sequence[FileSums], arrivals: Mapping[LogFile, dt.datetime], before: History, day: dt.date
+    files: Sequence[FileSums],
+    cells: Iterable[HourCell],
+    arrivals: Mapping[LogFile, dt.datetime],
+    before: History,
+    day: dt.date,
 ) -> list[Row]:
-    """Table `host_daily`, with hosts that wrote on a day of `before` and not today."""
+    """Table `host_daily`, with hosts that wrote on a day of `before` and not today; `cells` are lines by hour."""
     known = _by_key(before, ("partition", "host"))
+    hours = grouped(cells, lambda cell: (cell.partition, cell.host))
     by_host = grouped(files, lambda one: (one.partition, one.host))
     sizes: Counter[int] = Counter()
     for one in files:
@@ -132,7 +102,7 @@ def host_daily(
                 "host": host[1],
                 "files": len(group),
                 **sums,
-                "active_hours": len({hour for one in group for hour in one.hours}),
+                "active_hours": len({cell.hour for cell in hours.get(host, ())}),
                 "last_arrival": last,
                 "share_of_partition": sums["bytes"] / size if size else 0.0,
                 **compared,
@@ -147,8 +117,8 @@ def host_daily(
 def _sums(files: Sequence[FileSums]) -> Row:
     return {
         **{name: sum(getattr(one, name) for one in files) for name in SUMMED},
-        "first_ts": _time(min((one.first_us for one in files if one.first_us is not None), default=None)),
-        "last_ts": _time(max((one.last_us for one in files if one.last_us is not None), default=None)),
+        "first_ts": instant(min((one.first_ts for one in files if one.first_ts is not None), default=None)),
+        "last_ts": instant(max((one.last_ts for one in files if one.last_ts is not None), default=None)),
     }
 
 

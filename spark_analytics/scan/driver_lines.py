@@ -15,12 +15,13 @@ import zstandard
 from pyspark.sql import SparkSession
 
 from shipper.manifest import Segment
-from spark_analytics.aggregate.arrow import LEVELS, NULL_INT
+from spark_analytics.aggregate.engine import DuckEngine, text
 from spark_analytics.runtime import tuning
 from spark_analytics.scan import format_detection, line_scan
 from spark_analytics.scan.line_scan import DayFormats
+from spark_analytics.storage import locations
 from spark_analytics.storage.locations import Location
-from spark_analytics.tables import spark_io
+from spark_analytics.tables import parquet, spark_io
 
 MAX_LINES = 500_000
 """Maximum number of lines; in Java a line takes some 200 bytes more than its text."""
@@ -56,12 +57,6 @@ def read_lines(archive: Location, segments: Sequence[tuple[Segment, SegmentColum
     return pa.concat_tables(parts).combine_chunks() if 0 < count <= MAX_LINES else None
 
 
-def group_lines(lines: pa.Table) -> pa.Table:
-    """`line_scan.group_lines` of what `line_scan.lines_to_group` gives."""
-    groups = lines.group_by(list(line_scan.KEY), use_threads=False).aggregate(list(line_scan.SUMMED.values()))
-    return groups.rename_columns([*line_scan.KEY, *line_scan.SUMMED]).combine_chunks()
-
-
 def _content(path: Path, segment: Segment) -> bytes | None:
     """The text of a segment without its byte order mark; None if it differs from the manifest."""
     try:
@@ -93,50 +88,58 @@ def _table(lines: pa.Array, columns: SegmentColumns) -> pa.Table:
     return pa.table([*of_line, *of_segment], schema=_SCHEMA)
 
 
-# -- classification of groups ------------------------------------------------------------------------------------------
+# -- groups in the driver's engine ------------------------------------------------------------------------------------
 
-_DISTINCT = pa.schema({"number": pa.int64(), "format": pa.int32(), "level": pa.string(), "text": pa.string()})
-_CLASSIFIED = ("level", "text", "fingerprint")
-_LEVEL_BITS, _TEXT_BITS = 4, 32
+MAX_GROUPS = 8_000_000
+"""Maximum number of groups that are aggregated in the driver if there is memory for them."""
+
+GROUP_BYTES = 900
+"""Memory of one group with everything that is made of it (measured)."""
+
+MEMORY_RESERVE = 2
+"""Factor: so many times the memory of the groups must be available, because other programs run at the same time."""
+
+MAX_BYTES = 500_000_000
+"""Maximum size of the groups as uncompressed Parquet: texts such as paths may be different in every group."""
+
+_SUMS = ", ".join(
+    f"CAST({function}({column}) AS BIGINT) AS {name}" for name, (column, function) in line_scan.SUMMED.items()
+)
+GROUPING = f"SELECT {', '.join(line_scan.KEY)}, {_SUMS} FROM lines GROUP BY {', '.join(line_scan.KEY)}"
+"""`line_scan.group_lines` of table `lines`, which is what `line_scan.lines_to_group` gives."""
 
 
-def classify(spark: SparkSession, groups: pa.Table, formats: DayFormats) -> pa.Table:
-    """`line_scan.classify_groups` for groups as columns: a million groups have some thousand distinct texts."""
-    numbers = _numbers(groups)
-    distinct = _distinct(pc.unique(numbers), groups["text"].combine_chunks().dictionary)
+def max_groups() -> int:
+    """Maximum number of groups that may be aggregated in the driver with the memory that is available now."""
+    return min(MAX_GROUPS, tuning.available_bytes() // (MEMORY_RESERVE * GROUP_BYTES))
+
+
+def read_groups(directory: Location) -> pa.RecordBatchReader | None:
+    """The groups that Spark wrote to `directory`; None if they are more than `max_groups` or `MAX_BYTES`.
+
+    Raises:
+        ShipperError: Spark wrote nothing there.
+    """
+    if sum(size for _, size in locations.sizes(directory)) > MAX_BYTES:  # compressed
+        return None
+    parts = parquet.files(directory)
+    row_groups = [part.metadata.row_group(number) for part in parts for number in range(part.num_row_groups)]
+    rows, unpacked_bytes = (sum(getattr(one, of) for one in row_groups) for of in ("num_rows", "total_byte_size"))
+    if rows > max_groups() or unpacked_bytes > MAX_BYTES:
+        return None
+    return pa.RecordBatchReader.from_batches(
+        parts[0].schema_arrow, (batch for part in parts for batch in part.iter_batches())
+    )
+
+
+def classify(spark: SparkSession, engine: DuckEngine, formats: DayFormats) -> None:
+    """Makes table `scanned` of table `grouped`, as `line_scan.classify_groups` does.
+
+    A million groups have some thousand distinct texts, which Spark classifies.
+    """
+    engine.define("distinct_texts", text("distinct_texts"))
+    distinct = engine.columns("SELECT * FROM distinct_texts")
     with tuning.query_of(spark, distinct.num_rows):
-        texts = spark.createDataFrame(distinct)
-        classified = line_scan.classify_groups(texts, formats).select("number", *_CLASSIFIED)
-        found = spark_io.columns_of(classified, repeated=("level", "text"))
-    index = pc.index_in(numbers, found["number"].combine_chunks())
-    kept = groups.drop_columns(["format", "level", "text"])
-    for name in _CLASSIFIED:
-        kept = kept.append_column(name, pc.take(found[name], index))
-    return kept
-
-
-def _numbers(groups: pa.Table) -> pa.ChunkedArray:
-    """(format, level, text) of each group packed into one number, which is found faster."""
-    level = pc.add(pc.index_in(groups["level"], LEVELS), 1)
-    text = pc.add(groups["text"].combine_chunks().indices, 1)
-    above = pc.add(pc.shift_left(groups["format"].cast(pa.int64()), _LEVEL_BITS), pc.fill_null(level, 0))
-    return pc.add(pc.shift_left(above, _TEXT_BITS), pc.fill_null(text, 0))
-
-
-def _distinct(numbers: pa.Array, texts: pa.Array) -> pa.Table:
-    """The reverse of `_numbers`, for distinct numbers."""
-    text = pc.subtract(pc.bit_wise_and(numbers, (1 << _TEXT_BITS) - 1), 1)
-    above = pc.shift_right(numbers, _TEXT_BITS)
-    level = pc.subtract(pc.bit_wise_and(above, (1 << _LEVEL_BITS) - 1), 1)
-    columns = [
-        numbers,
-        pc.shift_right(above, _LEVEL_BITS),
-        _taken(LEVELS, level),
-        _taken(texts, text),
-    ]
-    return pa.table(columns, names=_DISTINCT.names).cast(_DISTINCT)
-
-
-def _taken(values: pa.Array, index: pa.Array) -> pa.Array:
-    """The value of each index, null where that is negative."""
-    return pc.take(values, pc.if_else(pc.less(index, 0), NULL_INT, index))
+        classified = line_scan.classify_groups(spark.createDataFrame(distinct), formats)
+        engine.take("classified", spark_io.columns_of(classified.select("number", "level", "text", "fingerprint")))
+    engine.define("scanned", text("scanned"))

@@ -11,18 +11,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from shipper.line_formats import NONE
 from shipper.manifest import Segment
-from spark_analytics.aggregate import arrow
-from spark_analytics.aggregate.arrow import ArrowSegmentGroups
-from spark_analytics.aggregate.port import (
-    Assignment,
-    Correction,
-    EmptySegment,
-    FileGroups,
-    SegmentGroups,
-    SegmentOrigin,
-)
-from spark_analytics.aggregate.spark import SparkSegmentGroups
+from spark_analytics.aggregate.engine import DuckEngine, SparkEngine
+from spark_analytics.aggregate.groups import Assignment, EmptySegment, FileGroups, SegmentGroups, SegmentOrigin
 from spark_analytics.archive.inventory import Day, escaped, hour_of
 from spark_analytics.lines.log_formats import LogFormat
 from spark_analytics.metrics.segment_audit import (
@@ -112,32 +104,42 @@ class Scanner:
             for number, segment in enumerate(day.readable)
         ]
         only_spark = self.spark.conf.get(ENGINE, "auto") == "spark"
-        groups = None if only_spark else self._small_groups(day, columns, formats)
-        if groups is None:
+        lines = None if only_spark else self._small_lines(day, columns, formats)
+        groups = None
+        if lines is None:
             known = spark_io.frame(self.spark, columns, line_scan.SEGMENT_SCHEMA)
             rows = line_scan.with_segment(spark_io.read_rows(self.spark, self.archive, day.readable), known)
             frame = line_scan.group_lines(rows, LineColumns.of(formats, day.as_date))
             spark_io.write(frame, scratch / "groups")
-            groups = None if only_spark else arrow.read_groups(scratch / "groups")
-        if groups is not None:
-            return ArrowSegmentGroups(self.spark, driver_lines.classify(self.spark, groups, formats), staging)
-        stored = spark_io.read(self.spark, [scratch / "groups"], frame.schema)
-        frame = line_scan.classify_groups(stored, formats)
-        spark_io.write(frame, scratch / "classified")
-        return SparkSegmentGroups(spark_io.read(self.spark, [scratch / "classified"], frame.schema), staging)
+            groups = None if only_spark else driver_lines.read_groups(scratch / "groups")
+            if groups is None:
+                stored = spark_io.read(self.spark, [scratch / "groups"], frame.schema)
+                frame = line_scan.classify_groups(stored, formats)
+                spark_io.write(frame, scratch / "classified")
+                by_spark = SparkEngine(self.spark, staging, scratch)
+                by_spark.take("scanned", spark_io.read(self.spark, [scratch / "classified"], frame.schema))
+                return SegmentGroups(by_spark)
+        engine = DuckEngine(self.spark, staging, scratch)
+        if lines is not None:
+            engine.take("lines", lines)
+            engine.define("grouped", driver_lines.GROUPING)
+        else:
+            engine.take("grouped", groups)
+        driver_lines.classify(self.spark, engine, formats)
+        return SegmentGroups(engine)
 
-    def _small_groups(
+    def _small_lines(
         self, day: Day, columns: Sequence[driver_lines.SegmentColumns], formats: DayFormats
     ) -> pa.Table | None:
-        """The groups of a small day, whose lines the driver reads; None if Spark has to read them."""
+        """What is grouped of the lines of a small day, which the driver reads; None if Spark has to read them."""
         lines = driver_lines.read_lines(self.archive, list(zip(day.readable, columns, strict=True)))
-        if lines is None or lines.num_rows > arrow.max_groups():
+        if lines is None or lines.num_rows > driver_lines.max_groups():
             return None
         with ThreadPoolExecutor(1) as other:  # in Java each of them uses one core
             of_lines = other.submit(LineColumns.of, formats, day.as_date)
             rows = self.spark.createDataFrame(lines)
             evaluated = line_scan.lines_to_group(rows, of_lines.result())
-        return driver_lines.group_lines(spark_io.columns_of(evaluated, repeated=arrow.REPEATED))
+        return spark_io.columns_of(evaluated)
 
     def scratch(self, date: str) -> Location:
         """The directory of the groups while the tables are made."""
@@ -161,22 +163,33 @@ def _assignment(
     day: Day, counted: Sequence[SegmentCount], counts: Mapping[int, ReconciledCount], formats: Mapping[str, LogFormat]
 ) -> Assignment:
     """How the groups of `day` become groups of log files and hours."""
-    origins = [
-        SegmentOrigin(
-            number, s.partition, escaped(s.host), escaped(s.file), formats[s.path].family, hour_of(s.first_time)
+    logs = sorted({(s.partition, escaped(s.host), escaped(s.file)) for s in day.manifests.segments})
+    number_of = {log: number for number, log in enumerate(logs)}
+    by_number = {one.segment: one for one in counted}
+
+    def origin(number: int, segment: Segment) -> SegmentOrigin:
+        log = number_of[segment.partition, escaped(segment.host), escaped(segment.file)]
+        is_timed = formats[segment.path].family != NONE
+        found = SegmentOrigin(number, log, is_timed, hour_of(segment.first_time))
+        one, count = by_number.get(number), counts[number]
+        if one is None:
+            return found
+        return found._replace(
+            end_block=one.last[0],
+            end_row=one.last[1],
+            unterminated=count.unterminated,
+            head_block=one.first[0],
+            head_row=one.first[1],
+            bom_bytes=count.bom_bytes,
         )
-        for number, s in enumerate(day.readable)
-    ]
-    corrections = [
-        Correction(one.segment, *one.last, count.unterminated, *one.first, count.bom_bytes)
-        for one in counted
-        if (count := counts[one.segment]).unterminated or count.bom_bytes
-    ]
+
     with_rows = {day.readable[one.segment].path for one in counted}
     sizes = {day.readable[number].path: count.bytes for number, count in counts.items()}
     empty = [  # also missing segments: their log files are in the tables, with 0 lines
-        EmptySegment(s.partition, escaped(s.host), escaped(s.file), hour_of(s.first_time), sizes.get(s.path, 0))
+        EmptySegment(
+            number_of[s.partition, escaped(s.host), escaped(s.file)], hour_of(s.first_time), sizes.get(s.path, 0)
+        )
         for s in day.manifests.segments
         if s.path not in with_rows
     ]
-    return Assignment(day.as_date, origins, corrections, empty)
+    return Assignment(day.as_date, logs, [origin(*one) for one in enumerate(day.readable)], empty)

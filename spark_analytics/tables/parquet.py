@@ -32,9 +32,14 @@ def write(path: Location, schema: T.StructType, rows: Sequence[Sequence[Any]]) -
     Raises:
         pyarrow.ArrowException, OverflowError, TypeError: a value does not fit its column.
     """
+    write_table(path, schema, table_of(schema, rows))
+
+
+def table_of(schema: T.StructType, rows: Sequence[Sequence[Any]]) -> pa.Table:
+    """`rows` of values in the order of `schema` as columns."""
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema.fields)
     table = [_column(kind.type, values) for kind, values in zip(_kinds(schema), columns, strict=True)]
-    write_table(path, schema, pa.table(table, names=schema.names))
+    return pa.table(table, names=schema.names)
 
 
 def _column(kind: pa.DataType, values: Sequence[Any]) -> pa.Array:
@@ -73,8 +78,8 @@ def read(path: Location, schema: T.StructType) -> list[dict[str, Any]]:
     return [row | {name: row[name].replace(tzinfo=dt.UTC) for name in times if row.get(name)} for row in rows]
 
 
-def files(directory: Location, *, repeated: Sequence[str]) -> list[pq.ParquetFile]:
-    """The files that Spark wrote to `directory`, columns `repeated` are read as dictionaries.
+def files(directory: Location) -> list[pq.ParquetFile]:
+    """The files that Spark wrote to `directory`.
 
     Raises:
         ShipperError: Spark wrote nothing there.
@@ -85,9 +90,8 @@ def files(directory: Location, *, repeated: Sequence[str]) -> list[pq.ParquetFil
             f"there is nothing in {directory}, where Spark wrote what it counted",
             hint="on a cluster --out must be the same place on every machine",
         )
-    return [_opened(path.read_bytes(), repeated) for path in paths]
+    return [_opened(path.read_bytes()) for path in paths]
 
 
-def _opened(content: bytes, repeated: Sequence[str] = ()) -> pq.ParquetFile:
-    reader = pa.BufferReader(content)
-    return pq.ParquetFile(reader, read_dictionary=list(repeated), coerce_int96_timestamp_unit="us")
+def _opened(content: bytes) -> pq.ParquetFile:
+    return pq.ParquetFile(pa.BufferReader(content), coerce_int96_timestamp_unit="us")

@@ -67,16 +67,10 @@ _IN_TASKS = {
 """The planner evaluates no expression over the rows of an Arrow table: it would do so on one core."""
 
 
-def columns_of(rows: DataFrame, *, repeated: Sequence[str]) -> pa.Table:
-    """`rows` in one chunk, without a file: for each one that it writes, Hadoop starts a process.
-
-    Columns `repeated`, in which the same texts occur many times, become dictionaries.
-    """
+def columns_of(rows: DataFrame) -> pa.Table:
+    """`rows` as columns, without a file: for each one that it writes, Hadoop starts a process."""
     with tuning.temporary_settings(rows.sparkSession, _IN_TASKS):
-        table = rows.toArrow()
-    for name in repeated:
-        table = table.set_column(table.column_names.index(name), name, table[name].dictionary_encode())
-    return table.unify_dictionaries().combine_chunks()
+        return rows.toArrow()
 
 
 def write(rows: DataFrame, directory: Location) -> None:
