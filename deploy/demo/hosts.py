@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.demo.workspace import EXIT_CONFIG, DemoError
+from shipper.errors import ConfigError
 
 Clock = Callable[[], float]
 """Seconds since 1970."""
@@ -244,12 +244,12 @@ def replayed(paths: Sequence[Path], seconds: float) -> tuple[list[LogFeed], list
     Fewer files than hosts: each host gets all of them; else they are dealt out. Of files that are too much for the
     flow's pace only the beginning is replayed.
 
-    Raises DemoError: a path is missing or cannot be read, or there is nothing in them.
+    Raises ConfigError: a path is missing or cannot be read, or there is nothing in them.
     """
     files = [file for path in paths for file in _files(path)]
     sizes = {file: size for file in dict.fromkeys(files) if (size := _size(file))}
     if not sizes:
-        raise DemoError("--path names no file with content", hint="name log files or a directory", code=EXIT_CONFIG)
+        raise ConfigError("--path names no file with content", hint="name log files or a directory")
     chosen = list(sizes)[:MAX_FILES]
     notes = [f"{len(sizes)} files: the first {MAX_FILES} are replayed"] if len(sizes) > MAX_FILES else []
     if len(chosen) < len(HOSTS):
@@ -289,6 +289,6 @@ def _reading(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise DemoError(
-            f"--path {path} cannot be read: {error.strerror or error}", hint="name files you may read", code=EXIT_CONFIG
+        raise ConfigError(
+            f"--path {path} cannot be read: {error.strerror or error}", hint="name files you may read"
         ) from None

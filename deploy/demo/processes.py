@@ -16,7 +16,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
-from deploy.demo.workspace import EXIT_UNAVAILABLE, DemoError, Interrupted
+from deploy.demo.workspace import Interrupted
+from shipper.errors import EXIT_UNAVAILABLE, ShipperError, Unavailable
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NAP_SECONDS = 0.05
@@ -130,7 +131,7 @@ class Program:
 class Programs:
     """All processes of a demo; leaving the `with` block ends whatever still runs.
 
-    Raises DemoError: the `fshipper` next to this Python is missing.
+    Raises Unavailable: the `fshipper` next to this Python is missing.
     """
 
     def __init__(self, logs: Path, environment: dict[str, str], interrupts: Interrupts) -> None:
@@ -139,7 +140,7 @@ class Programs:
         self._interrupts = interrupts
         command = Path(sys.executable).with_name("fshipper")
         if not command.exists():
-            raise DemoError(f"there is no {command}", hint="pip install fshipper", code=EXIT_UNAVAILABLE)
+            raise Unavailable(f"there is no {command}", hint="pip install fshipper")
         self._fshipper = str(command)
         self._commands: list[subprocess.Popen[bytes]] = []
         self.all: dict[str, Program] = {}
@@ -162,26 +163,26 @@ class Programs:
         self._environment |= environment
 
     def wait_until_up(self, *programs: Program, within: float) -> None:
-        """Wait until `programs` work. Raises DemoError: one ends before, or takes too long."""
+        """Wait until `programs` work. Raises ShipperError: one ends before, or takes too long."""
         deadline = time.monotonic() + within
         for program in programs:
             while not (program.look() or program.up):
                 if not program.running or time.monotonic() > deadline:
                     how = "is not ready" if program.running else f"ended with {program.process.returncode}"
-                    raise DemoError(f"{program.name} {how}\n{program.last_words}", hint=f"see {program.log}")
+                    raise ShipperError(f"{program.name} {how}\n{program.last_words}", hint=f"see {program.log}")
                 self._interrupts.nap(POLL_SECONDS)
 
     def revive(self) -> list[Program]:
         """Restart programs that ended because the server was away for too long, as a service manager would.
 
-        Raises DemoError: a program ended without a kill of the demo, so that is a defect.
+        Raises ShipperError: a program ended without a kill of the demo, so that is a defect.
         """
         revived = []
         for program in self.all.values():
             if program.running or program.stopping:
                 continue
             if program.process.returncode != EXIT_UNAVAILABLE or program.revivals >= MAX_REVIVALS:
-                raise DemoError(
+                raise ShipperError(
                     f"{program.name} ended by itself with {program.process.returncode}\n{program.last_words}",
                     hint=f"see {program.log}",
                 )
@@ -191,7 +192,7 @@ class Programs:
         return revived
 
     def stop(self, *programs: Program, within: float) -> None:
-        """SIGTERM, and wait for the ends. Raises DemoError: one does not end, or not with 0."""
+        """SIGTERM, and wait for the ends. Raises ShipperError: one does not end, or not with 0."""
         for program in programs:
             program.stopping = True
             program.process.terminate()
@@ -199,12 +200,12 @@ class Programs:
             code = self._wait(program.process, within)
             if code != 0:
                 how = "does not end" if code is None else f"ended with {code}"
-                raise DemoError(f"{program.name} {how} on SIGTERM\n{program.last_words}", hint=f"see {program.log}")
+                raise ShipperError(f"{program.name} {how} on SIGTERM\n{program.last_words}", hint=f"see {program.log}")
 
     def must(self, name: str, *arguments: str, within: float, **environment: str) -> str:
         """The output of one command that runs to its end; its messages go to `<name>.log`.
 
-        Raises DemoError: it fails, or takes longer than `within` seconds.
+        Raises ShipperError: it fails, or takes longer than `within` seconds.
         """
         output, log = self._logs / f"{name}.out", self._logs / f"{name}.log"
         process = spawned([self._fshipper, *arguments], self._environment | environment, output, log)
@@ -212,10 +213,10 @@ class Programs:
         code = self._wait(process, within)
         if code is None:
             end([process])
-            raise DemoError(f"fshipper {arguments[0]} did not end within {within:.0f} s", hint=f"see {log}")
+            raise ShipperError(f"fshipper {arguments[0]} did not end within {within:.0f} s", hint=f"see {log}")
         if code != 0:
             words = log.read_text(errors="replace")[-1500:].strip()
-            raise DemoError(f"fshipper {arguments[0]} ended with {code}\n{words}", hint=f"see {log}")
+            raise ShipperError(f"fshipper {arguments[0]} ended with {code}\n{words}", hint=f"see {log}")
         return output.read_text(errors="replace")
 
     def _wait(self, process: subprocess.Popen[bytes], within: float) -> int | None:

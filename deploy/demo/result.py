@@ -49,7 +49,7 @@ def report_lacks() -> str:
 def make_report(programs: Programs, place: Workspace, dates: Sequence[str]) -> list[DayReport]:
     """The reports of all days of the archive; two when midnight (UTC) passed on the way.
 
-    Raises DemoError: the report fails, or takes too long.
+    Raises ShipperError: the report fails, or takes too long.
     """
     archive, out = str(place.archive), str(place.report)
     reports = []

@@ -7,7 +7,7 @@ import os
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -157,23 +157,22 @@ ROTATIONS = 6
 SERVER, COLLECTOR = "server", "collector"
 
 
-@dataclass(frozen=True, slots=True)
-class DemoPlan:
-    """The parameters of a demo."""
-
-    feeds: Sequence[LogFeed]
-    seconds: float
-    seed: int
-    report: bool
-
-
 class Scenario:
     """One demo; the methods are its steps, in order."""
 
     def __init__(
-        self, plan: DemoPlan, place: Workspace, programs: Programs, show: DemoDisplay, interrupts: Interrupts
+        self,
+        feeds: Sequence[LogFeed],
+        seconds: float,
+        seed: int,
+        place: Workspace,
+        programs: Programs,
+        show: DemoDisplay,
+        interrupts: Interrupts,
+        *,
+        report: bool,
     ) -> None:
-        self._plan = plan
+        self._seconds, self._seed, self._wants_report = seconds, seed, report
         self._place = place
         self._programs = programs
         self._show = show
@@ -186,15 +185,15 @@ class Scenario:
             Writer(
                 feed,
                 feed.path(place.hosts),
-                seconds=plan.seconds,
-                rotate_every=plan.seconds / ROTATIONS,
-                seed=plan.seed,
+                seconds=seconds,
+                rotate_every=seconds / ROTATIONS,
+                seed=seed,
             )
-            for feed in plan.feeds
+            for feed in feeds
         ]
 
     def run(self) -> DemoResult:
-        """All of it. Raises DemoError, Interrupted."""
+        """All of it. Raises ShipperError, Interrupted."""
         try:
             self.start()
             self.flow()
@@ -233,19 +232,17 @@ class Scenario:
 
     def flow(self) -> None:
         """Write, rotate, and kill what is due."""
-        plan, show = self._plan, self._show
-        show.show_programs(self._programs.all.values(), sum(feed.bytes_planned for feed in plan.feeds))
-        show.step(
-            f"{len(plan.feeds)} log files grow and rotate for {plan.seconds:.0f} s, kill -9 of everything in turn"
-        )
-        kills = planned(list(self._programs.all), plan.seconds, plan.seed)
+        seconds, writers, show = self._seconds, self._writers, self._show
+        show.show_programs(self._programs.all.values(), sum(writer.feed.bytes_planned for writer in writers))
+        show.step(f"{len(writers)} log files grow and rotate for {seconds:.0f} s, kill -9 of everything in turn")
+        kills = planned(list(self._programs.all), seconds, self._seed)
         began = time.monotonic()
-        while (elapsed := time.monotonic() - began) < plan.seconds or (
+        while (elapsed := time.monotonic() - began) < seconds or (
             # A slow machine that still writes your own files gets the planned time again, and no more.
-            elapsed < 2 * plan.seconds and not all(writer.done for writer in self._writers)
+            elapsed < 2 * seconds and not all(writer.done for writer in self._writers)
         ):
             for writer in self._writers:
-                writer.tick(min(elapsed, plan.seconds))
+                writer.tick(min(elapsed, seconds))
             while kills and kills[0].at <= elapsed:
                 program = self._programs.all[kills.pop(0).victim]
                 number = program.kill()
@@ -305,7 +302,7 @@ class Scenario:
 
     def report(self, result: DemoResult) -> DemoResult:
         """Let Spark count, where it can."""
-        skipped = report_lacks() if self._plan.report else "--no-report"
+        skipped = report_lacks() if self._wants_report else "--no-report"
         if skipped:
             self._show.event(f"no Spark report: {skipped}")
             return replace(result, report_skipped=skipped)
@@ -330,13 +327,15 @@ class Scenario:
         return sum(writer.octets for writer in self._writers)
 
     def _paths(self, host: str) -> list[str]:
-        return [str(feed.path(self._place.hosts)) for feed in self._plan.feeds if feed.host == host]
+        return [str(writer.path) for writer in self._writers if writer.feed.host == host]
 
 
-def tell(plan: DemoPlan, place: Workspace, show: DemoDisplay) -> DemoResult:
-    """Run a demo; however it ends, no process of it is left. Raises DemoError, Interrupted."""
+def tell(
+    feeds: Sequence[LogFeed], seconds: float, seed: int, place: Workspace, show: DemoDisplay, *, report: bool
+) -> DemoResult:
+    """Run a demo; however it ends, no process of it is left. Raises ShipperError, Interrupted."""
     with Interrupts(show.breathe) as interrupts, Programs(place.logs, environment(), interrupts) as programs:
-        return Scenario(plan, place, programs, show, interrupts).run()
+        return Scenario(feeds, seconds, seed, place, programs, show, interrupts, report=report).run()
 
 
 def environment() -> dict[str, str]:
