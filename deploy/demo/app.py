@@ -5,19 +5,15 @@ import random
 import sys
 import time
 
-from rich.console import Console
-
 from deploy.demo import month
 from deploy.demo.hosts import HOSTS, generated, replayed
 from deploy.demo.options import DemoOptions
-from deploy.demo.result import DemoResult, print_result
-from deploy.demo.scenario import tell
-from deploy.demo.show import DemoDisplay
+from deploy.demo.processes import Interrupts, Programs
+from deploy.demo.result import DemoResult
+from deploy.demo.scenario import Scenario, environment
+from deploy.demo.show import DemoOutput
 from deploy.demo.workspace import Interrupted, taken
 from shipper.errors import EXIT_OK, EXIT_OTHER, ConfigError, ShipperError
-
-PLAIN_WIDTH = 100
-"""Columns of the output if there is no terminal."""
 
 
 def run(options: DemoOptions) -> int:
@@ -45,11 +41,15 @@ def _demo(options: DemoOptions) -> DemoResult:
         if path.resolve().is_relative_to(out.resolve()):
             raise ConfigError(f"--path {path} is in {out}, which the demo replaces", hint="copy it elsewhere")
     feeds, notes = replayed(paths, seconds) if paths else (generated(seconds, seed, time.time), [])
-    console = Console(stderr=options.as_json, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
-    with taken(out) as place:
-        with DemoDisplay(console, f"fshipper demo: {len(HOSTS)} hosts, {len(feeds)} log files, seed {seed}") as show:
-            for note in notes:
-                show.event(note)
-            result = tell(feeds, seconds, seed, place, show, report=options.report)
-        print_result(console, result, place.hosts)
-        return result
+    output = DemoOutput(sys.stderr if options.as_json else sys.stdout)
+    output.text(f"fshipper demo: {len(HOSTS)} hosts, {len(feeds)} log files, seed {seed}")
+    for note in notes:
+        output.event(note)
+    with (
+        taken(out) as place,
+        Interrupts() as interrupts,
+        Programs(place.logs, environment(), interrupts) as programs,
+    ):
+        result = Scenario(feeds, seconds, seed, place, programs, output, interrupts).run(report=options.report)
+    output.text(result.text())
+    return result

@@ -11,13 +11,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Collection
 from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
 from deploy.demo.workspace import Interrupted
-from shipper.errors import EXIT_UNAVAILABLE, ShipperError, Unavailable
+from shipper.errors import EXIT_OK, EXIT_UNAVAILABLE, ShipperError, Unavailable
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NAP_SECONDS = 0.05
@@ -25,14 +25,10 @@ NAP_SECONDS = 0.05
 
 
 class Interrupts:
-    """While entered, SIGINT, SIGTERM and SIGHUP are kept until `check` or `nap` raises Interrupted.
+    """While entered, SIGINT, SIGTERM and SIGHUP are kept until `check` or `nap` raises Interrupted."""
 
-    `meanwhile` is called at each of them, so that a clock on the screen keeps running.
-    """
-
-    def __init__(self, meanwhile: Callable[[], None] = lambda: None) -> None:
-        self._meanwhile = meanwhile
-        self._asked = 0
+    def __init__(self) -> None:
+        self._received = 0
 
     def __enter__(self) -> Self:
         self._before: dict[int, Any] = {number: signal.signal(number, self._on_signal) for number in STOP_SIGNALS}
@@ -44,9 +40,8 @@ class Interrupts:
 
     def check(self) -> None:
         """Raise Interrupted if a signal arrived."""
-        if self._asked:
-            raise Interrupted(self._asked)
-        self._meanwhile()
+        if self._received:
+            raise Interrupted(self._received)
 
     def nap(self, seconds: float) -> None:
         """Sleep, or raise Interrupted."""
@@ -57,7 +52,7 @@ class Interrupts:
             self.check()
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        self._asked = self._asked or number
+        self._received = self._received or number
 
 
 POLL_SECONDS = 0.05
@@ -202,10 +197,12 @@ class Programs:
                 how = "does not end" if code is None else f"ended with {code}"
                 raise ShipperError(f"{program.name} {how} on SIGTERM\n{program.last_words}", hint=f"see {program.log}")
 
-    def must(self, name: str, *arguments: str, within: float, **environment: str) -> str:
+    def must(
+        self, name: str, *arguments: str, within: float, codes: Collection[int] = (EXIT_OK,), **environment: str
+    ) -> str:
         """The output of one command that runs to its end; its messages go to `<name>.log`.
 
-        Raises ShipperError: it fails, or takes longer than `within` seconds.
+        Raises ShipperError: its exit code is not one of `codes`, or it takes longer than `within` seconds.
         """
         output, log = self._logs / f"{name}.out", self._logs / f"{name}.log"
         process = spawned([self._fshipper, *arguments], self._environment | environment, output, log)
@@ -214,7 +211,7 @@ class Programs:
         if code is None:
             end([process])
             raise ShipperError(f"fshipper {arguments[0]} did not end within {within:.0f} s", hint=f"see {log}")
-        if code != 0:
+        if code not in codes:
             words = log.read_text(errors="replace")[-1500:].strip()
             raise ShipperError(f"fshipper {arguments[0]} ended with {code}\n{words}", hint=f"see {log}")
         return output.read_text(errors="replace")
