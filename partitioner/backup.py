@@ -13,13 +13,10 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
-
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from partitioner.arguments import numbers_of, with_admin
 from partitioner.desired import is_ours
@@ -169,10 +166,6 @@ class SnapshotWriter:
         )
 
 
-Began = Callable[[str, int], Callable[[int], None]]
-"""Called with the name of a stream and its approximate size in bytes; returns a callback for the size of each chunk."""
-
-
 def backup(options: BackupOptions) -> None:
     """Save streams to a directory, one after the other, and complete the backup."""
     settings, store = settings_of(options), BackupDirectory(options.directory)
@@ -185,31 +178,34 @@ def backup(options: BackupOptions) -> None:
         names = _chosen(options, there, ours, settings)
         store.begin(replacing=options.replace or begun)
         begun = True
-        with _progress() as began:
-            saved = [await _save(admin, store, name, options.consumers, began) for name in names]
-            store.complete(saved, server=str(admin.connection.client.connected_server_version))
-            return saved
+        saved = []
+        for name in names:
+            saved.append(await _save(admin, store, name, consumers=options.consumers))
+            if not options.as_json:
+                size = f"{counted(saved[-1].messages, 'message')}, {format_bytes(saved[-1].octets)}"
+                _print(f"saved stream {name} ({size})")
+        store.complete(saved, server=str(admin.connection.client.connected_server_version))
+        return saved
 
     saved = with_admin(settings, work)
     if options.as_json:
-        sys.stdout.write(json.dumps([asdict(each) for each in saved], indent=2) + "\n")
-        return
-    for each in saved:
-        size = f"{counted(each.messages, 'message')}, {format_bytes(each.octets)}"
-        sys.stdout.write(f"saved stream {each.name} ({size})\n")
+        _print(json.dumps([asdict(each) for each in saved], indent=2))
 
 
-async def _save(admin: Admin, store: BackupDirectory, name: str, consumers: bool, began: Began) -> SavedStream:
+async def _save(admin: Admin, store: BackupDirectory, name: str, *, consumers: bool) -> SavedStream:
     heads: list[Json] = []
-    advance: Callable[[int], None] | None = None
     chunks = stream_snapshot.snapshot(admin.connection, name, consumers=consumers, begun=heads.append)
     with store.writing(name) as file:
         async with contextlib.aclosing(chunks):  # type: ignore[type-var]
             async for chunk in chunks:
-                advance = advance or began(name, int(heads[0]["state"]["bytes"]))
                 file.write(chunk)
-                advance(len(chunk))
         return file.finish({key: heads[0][key] for key in ("config", "state")})
+
+
+def _print(text: str) -> None:
+    """Print a line immediately: a stream may take minutes."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
 
 
 def restore(options: RestoreOptions) -> None:
@@ -220,21 +216,15 @@ def restore(options: RestoreOptions) -> None:
     if (options.name or options.subjects) and len(chosen) != 1:
         raise UsageError(f"--as and --subjects are for one stream, these are {len(chosen)}", hint="name the one")
 
-    async def work(admin: Admin) -> list[tuple[SavedStream, Json]]:
+    async def work(admin: Admin) -> list[Json]:
         taken = {str(info["config"]["name"]): info["config"].get("subjects") or [] for info in await admin.streams()}
         skipped = taken if options.skip_existing else ()
         left = [saved for saved in chosen if (options.name or saved.name) not in skipped]
-        with _progress() as began:
-            return await _bring_back(admin, store, left, options, taken, began)
+        return await _bring_back(admin, store, left, options, taken)
 
     made = with_admin(settings, work, attempts=1)
     if options.as_json:
-        sys.stdout.write(json.dumps([info for _, info in made], indent=2) + "\n")
-        return
-    for saved, info in made:
-        name = info["config"]["name"]
-        other = f" as {name}" if name != saved.name else ""
-        sys.stdout.write(f"restored stream {saved.name}{other} ({counted(saved.messages, 'message')})\n")
+        _print(json.dumps(made, indent=2))
 
 
 async def _bring_back(
@@ -243,8 +233,7 @@ async def _bring_back(
     chosen: Sequence[SavedStream],
     options: RestoreOptions,
     taken: dict[str, list[str]],
-    began: Began,
-) -> list[tuple[SavedStream, Json]]:
+) -> list[Json]:
     """Make each of `chosen` a stream of the server; all files are proven, and all names free, before the first is.
 
     `taken`: subjects of the server's streams, by name.
@@ -257,7 +246,7 @@ async def _bring_back(
     made = []
     for saved, head in zip(chosen, heads, strict=True):
         config, name = head["config"], str(head["config"]["name"])
-        info = await stream_snapshot.restore(admin.connection, head, store.chunks(saved), began(name, saved.octets))
+        info = await stream_snapshot.restore(admin.connection, head, store.chunks(saved))
         state = info["state"]
         fades = bool(config.get("max_age") or config.get("allow_msg_ttl"))  # messages that are too old are removed
         if state["last_seq"] != saved.last_seq or (state["messages"] != saved.messages and not fades):
@@ -265,7 +254,10 @@ async def _bring_back(
                 f"stream {name} was restored, but holds {state['messages']} messages up to {state['last_seq']},"
                 f" where {saved.messages} up to {saved.last_seq} were saved"
             )
-        made.append((saved, info))
+        made.append(info)
+        if not options.as_json:
+            other = f" as {name}" if name != saved.name else ""
+            _print(f"restored stream {saved.name}{other} ({counted(saved.messages, 'message')})")
     return made
 
 
@@ -299,20 +291,3 @@ def _chosen(
     if not names:
         raise Unavailable("there is no stream to save", hint="--all takes those of others, too")
     return names
-
-
-@contextlib.contextmanager
-def _progress() -> Iterator[Began]:
-    """A bar a stream on a terminal; elsewhere nothing."""
-    bars = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(
-        TextColumn("{task.description}"), *bars, console=Console(stderr=True), disable=not sys.stderr.isatty()
-    ) as progress:
-
-        def began(name: str, octets: int) -> Callable[[int], None]:
-            task = progress.add_task(name, total=octets)
-            return lambda more: progress.advance(task, more)
-
-        yield began
-        for task in progress.tasks:  # what a stream takes packed is not what it takes on the server
-            progress.update(task.id, total=max(task.completed, 1), completed=max(task.completed, 1))

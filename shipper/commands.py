@@ -61,9 +61,16 @@ def layer_of(options: Any) -> "Layer":
     return {key: (tuple(value) or None) if isinstance(value, list) else value for key, value in values.items()}
 
 
-def program_of(commands: Mapping[str, Command], summary: str = "") -> typer.Typer:
-    """The commands of one program by their names; with one command its name is not typed."""
-    app = typer.Typer(help=summary or None, add_completion=False, rich_markup_mode=None)
+def program_of(commands: Mapping[str, Command], summary: str = "", *, first: Command | None = None) -> typer.Typer:
+    """The commands of one program by their names; with one command its name is not typed.
+
+    `first` is the command without a name. It is called before any other command, too.
+    """
+    app = typer.Typer(
+        help=summary or None, add_completion=False, rich_markup_mode=None, invoke_without_command=first is not None
+    )
+    if first:
+        app.callback()(_function_of(first))
     for name, command in commands.items():
         app.command(name)(_function_of(command))
     return app

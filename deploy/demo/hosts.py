@@ -3,18 +3,19 @@
 With `--path` your own files are replayed, line by line, as growing files of these hosts.
 """
 
-import contextlib
 import datetime as dt
 import functools
 import itertools
 import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from deploy.demo.workspace import EXIT_CONFIG, DemoError
+from shipper.errors import ConfigError
 
+T = TypeVar("T")
 Clock = Callable[[], float]
 """Seconds since 1970."""
 
@@ -23,28 +24,21 @@ LONG_LINE_BYTES = 400_000
 
 METHODS = ("GET",) * 12 + ("POST",) * 3 + ("HEAD", "PUT")
 STATUSES = (200,) * 40 + (304,) * 6 + (301, 302, 404, 404, 403, 499, 500, 502)
-PATHS = (
-    "/", "/index.html", "/api/v1/orders", "/api/v1/orders/{n}", "/products/{n}", "/products/{n}/reviews?page=2",
-    "/assets/app.3f9c1e.js", "/assets/site.css", "/search?q=gr%C3%BCner+tee", "/cart", "/checkout", "/favicon.ico",
-    "/health", "/wp-login.php", "/images/{n}/large.webp",
-)  # fmt: skip
-REFERERS = ("-", "-", "https://shop.example.net/", "https://shop.example.net/search?q=tee", "https://www.example.org/")
+PATHS = ("/", "/api/v1/orders/{n}", "/products/{n}/reviews?page=2", "/search?q=gr%C3%BCner+tee", "/wp-login.php")
+REFERERS = ("-", "-", "https://shop.example.net/", "https://www.example.org/")
 AGENTS = (
     "Mozilla/5.0 (X11; Linux x86_64; rv:143.0) Gecko/20100101 Firefox/143.0",
-    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Safari/537.36",
     "Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605.1 Version/19.0 Mobile/15E148 Safari/604.1",
-    "curl/8.14.1",
     "Mozilla/5.0 (compatible; ExampleBot/2.1; +https://bot.example.org/)",
 )
 CLASSES = ("OrderService", "PaymentGateway", "StockKeeper", "MailQueue", "SessionStore", "PriceList")
 LEVELS = ("INFO ",) * 14 + ("DEBUG",) * 4 + ("WARN ",)
 CAUSES = (
     "java.net.SocketTimeoutException: Read timed out",
-    "java.sql.SQLTransientConnectionException: pool-1 - Connection is not available, request timed out after 30000ms",
     "java.lang.IllegalStateException: Bestellung für Käufer 'Jürgen Groß' ist schon bezahlt",
     'java.lang.NullPointerException: Cannot invoke "Address.street()" because "customer.address" is null',
 )
-USERS = ("root", "admin", "deploy", "postgres", "git", "oracle", "test", "j\udcfcrgen")  # Latin-1: no UTF-8 at all
+USERS = ("root", "admin", "deploy", "postgres", "test", "j\udcfcrgen")  # Latin-1: no UTF-8 at all
 
 
 class LineGenerator:
@@ -55,109 +49,83 @@ class LineGenerator:
         self._random = random.Random(f"{seed} {host} {type(self).__name__}")  # noqa: S311 - seeded, to be the same again
         self._clock = clock
         self._newline = newline
-        self._second = -1
-        self._millisecond = 0
-        self._now = dt.datetime.fromtimestamp(0, dt.UTC)
 
     def burst(self, size: int) -> bytes:
         """Whole entries of together at least `size` bytes, all of them written now."""
-        now = self._clock()
-        self._millisecond = int(now * 1000) % 1000
-        if int(now) != self._second:
-            self._second = int(now)
-            self._now = dt.datetime.fromtimestamp(self._second, dt.UTC)
-            self._stamp()
+        at = self._time(dt.datetime.fromtimestamp(self._clock(), dt.UTC))
         entries: list[str] = []
         length = 0
         while length < size:
-            entry = self._entry()
+            entry = self._entry(at)
             entries.append(entry)
             length += len(entry)
-        text = "".join(entries)
-        if self._newline != "\n":
-            text = text.replace("\n", self._newline)
-        return text.encode("utf-8", "surrogateescape")
+        return "".join(entries).replace("\n", self._newline).encode("utf-8", "surrogateescape")
 
-    def _stamp(self) -> None:
-        """Make this second's time stamp; once a second, as formatting one costs more than the rest of a line."""
+    def _time(self, now: dt.datetime) -> str:
+        """The time as this program writes it."""
+        return now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    def _entry(self, at: str) -> str:
         raise NotImplementedError
 
-    def _entry(self) -> str:
-        raise NotImplementedError
+    def _one_of(self, choices: Sequence[T]) -> T:
+        """One of `choices`, in a third of the time of `random.choice`."""
+        return choices[int(self._random.random() * len(choices))]
 
 
 class AccessLines(LineGenerator):
     """nginx, combined format followed by the request's time."""
 
-    def _stamp(self) -> None:
-        self._at = self._now.strftime("%d/%b/%Y:%H:%M:%S +0000")
+    def _time(self, now: dt.datetime) -> str:
+        return f"{now:%d/%b/%Y:%H:%M:%S +0000}"
 
-    def _entry(self) -> str:
-        chance = self._random.random
+    def _entry(self, at: str) -> str:
+        chance, one_of = self._random.random, self._one_of
         number = int(chance() * 90_000) + 10_000
-        path = PATHS[int(chance() * len(PATHS))].replace("{n}", str(number))
         address = f"{'203.0.113' if number & 1 else '198.51.100'}.{number % 254 + 1}"
-        method, status = METHODS[int(chance() * len(METHODS))], STATUSES[int(chance() * len(STATUSES))]
-        referer, agent = REFERERS[int(chance() * len(REFERERS))], AGENTS[int(chance() * len(AGENTS))]
+        status = one_of(STATUSES)
         octets = 0 if status == 304 else int(chance() * 60_000)  # noqa: PLR2004 - not modified: no body
+        request = f"{one_of(METHODS)} {one_of(PATHS).replace('{n}', str(number))} HTTP/1.1"
         return (
-            f'{address} - - [{self._at}] "{method} {path} HTTP/1.1" {status} {octets} '
-            f'"{referer}" "{agent}" {chance() * chance():.3f}\n'
+            f'{address} - - [{at}] "{request}" {status} {octets} '
+            f'"{one_of(REFERERS)}" "{one_of(AGENTS)}" {chance() * chance():.3f}\n'
         )
 
 
 class ApplicationLines(LineGenerator):
     """A Java program: mostly one line an entry, sometimes a stack trace, rarely a line longer than a block."""
 
-    def _stamp(self) -> None:
-        self._at = self._now.strftime("%Y-%m-%dT%H:%M:%S")
-
-    def _entry(self) -> str:
-        chance = self._random.random
-        kind = chance()
+    def _entry(self, at: str) -> str:
+        chance, one_of = self._random.random, self._one_of
+        kind, number = chance(), int(chance() * 9_000_000)
         if kind < 0.01:  # noqa: PLR2004 - one entry in a hundred fails
-            return self._failure()
+            frames = [
+                f"\tat net.example.shop.{one_of(CLASSES)}.call({one_of(CLASSES)}.java:{int(chance() * 900)})"
+                for _ in range(4 + number % 14)
+            ]
+            head = f"{at} ERROR [scheduler-1] net.example.shop.{one_of(CLASSES)} - request failed"
+            return "\n".join([head, one_of(CAUSES), *frames, f"\t... {len(frames)} more", ""])
         if kind > 0.99997:  # noqa: PLR2004 - and one in 30,000 dumps what it holds
-            return self._dump()
-        name = CLASSES[int(chance() * len(CLASSES))]
-        level = LEVELS[int(chance() * len(LEVELS))]
-        number = int(chance() * 9_000_000)
+            items = ",".join(f'{{"id":{item},"left":{item % 13}}}' for item in range(LONG_LINE_BYTES // 22))
+            return f'{at} DEBUG [dump] net.example.shop.StockKeeper - {{"stock":[{items}]}}\n'
         return (
-            f"{self._at}.{self._millisecond:03d}Z {level} [http-nio-8080-exec-{number % 32}] "
-            f"net.example.shop.{name} - order {number} handled for customer {number % 7919} in {number % 977} ms\n"
-        )
-
-    def _failure(self) -> str:
-        name = self._random.choice(CLASSES)
-        frames = [
-            f"\tat net.example.shop.{self._random.choice(CLASSES)}.call({name}.java:{self._random.randrange(20, 900)})"
-            for _ in range(self._random.randrange(4, 18))
-        ]
-        head = f"{self._at}.{self._millisecond:03d}Z ERROR [scheduler-1] net.example.shop.{name} - request failed"
-        return "\n".join([head, self._random.choice(CAUSES), *frames, f"\t... {len(frames)} more", ""])
-
-    def _dump(self) -> str:
-        items = ",".join(f'{{"id":{number},"left":{number % 13}}}' for number in range(LONG_LINE_BYTES // 22))
-        return (
-            f'{self._at}.{self._millisecond:03d}Z DEBUG [dump] net.example.shop.StockKeeper - {{"stock":[{items}]}}\n'
+            f"{at} {one_of(LEVELS)} [http-nio-8080-exec-{number % 32}] net.example.shop.{one_of(CLASSES)} - "
+            f"order {number} handled for customer {number % 7919} in {number % 977} ms\n"
         )
 
 
 class AuthLines(LineGenerator):
     """sshd by way of syslog; a name in it is Latin-1, as it came over the network."""
 
-    def _stamp(self) -> None:
-        self._at = f"{self._now:%b} {self._now.day:2d} {self._now:%H:%M:%S}"
+    def _time(self, now: dt.datetime) -> str:
+        return f"{now:%b} {now.day:2d} {now:%H:%M:%S}"
 
-    def _entry(self) -> str:
+    def _entry(self, at: str) -> str:
         chance = self._random.random
-        pid, port = int(chance() * 30_000) + 1000, int(chance() * 28_000) + 32_768
-        user = USERS[int(chance() * len(USERS))]
-        head = f"{self._at} {self._host} sshd[{pid}]:"
-        where = f"from 192.0.2.{port % 254 + 1} port {port} ssh2"
-        kind = chance()
+        pid, port, kind = int(chance() * 30_000) + 1000, int(chance() * 28_000) + 32_768, chance()
+        head, where = f"{at} {self._host} sshd[{pid}]:", f"from 192.0.2.{port % 254 + 1} port {port} ssh2"
         if kind < 0.7:  # noqa: PLR2004 - the internet knocks
-            return f"{head} Failed password for invalid user {user} {where}\n"
+            return f"{head} Failed password for invalid user {self._one_of(USERS)} {where}\n"
         if kind < 0.9:  # noqa: PLR2004
             return f"{head} Accepted publickey for deploy {where}: ED25519 SHA256:{port:x}{pid:x}\n"
         return f"{head} pam_unix(sshd:session): session opened for user deploy(uid=1000) by (uid=0)\n"
@@ -186,26 +154,28 @@ class LogFeed:
         return hosts / self.host / self.name
 
 
-_FILES: tuple[tuple[str, str, type[LineGenerator], float, str, bool], ...] = (
-    ("web1.example.net", "nginx/access.log", AccessLines, 0.30, "\n", False),
-    ("web1.example.net", "shop/app.log", ApplicationLines, 0.15, "\n", False),
-    ("web1.example.net", "ssh/auth.log", AuthLines, 0.03, "\n", False),
-    ("db1.example.net", "nginx/access.log", AccessLines, 0.10, "\n", False),
-    ("db1.example.net", "ledger/app.log", ApplicationLines, 0.15, "\n", True),
-    ("db1.example.net", "ssh/auth.log", AuthLines, 0.03, "\n", False),
-    ("mail1.example.net", "nginx/access.log", AccessLines, 0.06, "\n", False),
-    ("mail1.example.net", "mailer/app.log", ApplicationLines, 0.15, "\r\n", False),
-    ("mail1.example.net", "ssh/auth.log", AuthLines, 0.03, "\n", False),
+_FILES: tuple[tuple[str, str, type[LineGenerator], float], ...] = (
+    ("web1.example.net", "nginx/access.log", AccessLines, 0.30),
+    ("web1.example.net", "shop/app.log", ApplicationLines, 0.15),
+    ("web1.example.net", "ssh/auth.log", AuthLines, 0.03),
+    ("db1.example.net", "nginx/access.log", AccessLines, 0.10),
+    ("db1.example.net", "ledger/app.log", ApplicationLines, 0.15),
+    ("db1.example.net", "ssh/auth.log", AuthLines, 0.03),
+    ("mail1.example.net", "nginx/access.log", AccessLines, 0.06),
+    ("mail1.example.net", "mailer/app.log", ApplicationLines, 0.15),
+    ("mail1.example.net", "ssh/auth.log", AuthLines, 0.03),
 )
-"""Host, file, program, part of all bytes, line end, whether the last line has none."""
+"""Host, file, program, part of all bytes."""
 
 
 def generated(seconds: float, seed: int, clock: Clock) -> list[LogFeed]:
     """The feeds of all hosts for a flow of `seconds`: CRLF in one file, no last newline in another."""
     feeds = []
-    for host, name, lines, share, newline, unterminated in _FILES:
+    for host, name, lines, share in _FILES:
+        newline = "\r\n" if name == "mailer/app.log" else "\n"
         text = functools.partial(lines, host, seed, clock, newline=newline)
-        feeds.append(LogFeed(host, name, text, int(share * BYTES_A_SECOND * seconds), unterminated))
+        planned = int(share * BYTES_A_SECOND * seconds)
+        feeds.append(LogFeed(host, name, text, planned, unterminated=name == "ledger/app.log"))
     return feeds
 
 
@@ -244,12 +214,12 @@ def replayed(paths: Sequence[Path], seconds: float) -> tuple[list[LogFeed], list
     Fewer files than hosts: each host gets all of them; else they are dealt out. Of files that are too much for the
     flow's pace only the beginning is replayed.
 
-    Raises DemoError: a path is missing or cannot be read, or there is nothing in them.
+    Raises ConfigError: a path is missing or cannot be read, or there is nothing in them.
     """
     files = [file for path in paths for file in _files(path)]
-    sizes = {file: size for file in dict.fromkeys(files) if (size := _size(file))}
+    sizes = {file: size for file in files if (size := file.stat().st_size)}
     if not sizes:
-        raise DemoError("--path names no file with content", hint="name log files or a directory", code=EXIT_CONFIG)
+        raise ConfigError("--path names no file with content", hint="name log files or a directory")
     chosen = list(sizes)[:MAX_FILES]
     notes = [f"{len(sizes)} files: the first {MAX_FILES} are replayed"] if len(sizes) > MAX_FILES else []
     if len(chosen) < len(HOSTS):
@@ -269,26 +239,14 @@ def replayed(paths: Sequence[Path], seconds: float) -> tuple[list[LogFeed], list
 
 
 def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    with _reading(path):
-        found = sorted(path.rglob("*"))
-    return [
-        file for file in found if file.is_file() and file.suffix not in COMPRESSED and not file.name.startswith(".")
-    ]
-
-
-def _size(file: Path) -> int:
-    with _reading(file), file.open("rb") as stream:
-        stream.read(1)
-        return file.stat().st_size
-
-
-@contextlib.contextmanager
-def _reading(path: Path) -> Iterator[None]:
+    """The file, or the log files of the directory, with their readability checked. Raises ConfigError."""
     try:
-        yield
+        if not path.is_dir():
+            with path.open("rb"):
+                return [path]
+        found = [each for each in sorted(path.rglob("*")) if each.is_file() and not each.name.startswith(".")]
     except OSError as error:
-        raise DemoError(
-            f"--path {path} cannot be read: {error.strerror or error}", hint="name files you may read", code=EXIT_CONFIG
+        raise ConfigError(
+            f"--path {path} cannot be read: {error.strerror or error}", hint="name files you may read"
         ) from None
+    return [file for each in found if each.suffix not in COMPRESSED for file in _files(each)]

@@ -11,14 +11,17 @@ import gzip
 import json
 import math
 import random
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from deploy.demo.options import DemoOptions
 from deploy.demo.processes import Interrupts, Programs
 from deploy.demo.result import report_lacks
 from deploy.demo.scenario import environment
-from deploy.demo.workspace import Workspace
+from deploy.demo.workspace import Workspace, taken
+from shipper.errors import ConfigError
 
 MIN_DAYS = 25
 """Minimum days: a pattern must be away for longer than two weeks before it is back."""
@@ -173,20 +176,24 @@ class DayStory:
         return lines
 
 
-def tell(place: Workspace, days: int, seed: int, *, report: bool) -> str:
-    """Writes the month and, where it can be made, the report of each day; returns what to open.
+def tell(options: DemoOptions) -> None:
+    """Write the month and, where it can be made, the report of each day; print what to open.
 
-    Raises DemoError: a report fails.
+    Raises ConfigError: too few days; ShipperError: a report fails.
     """
-    last = dt.datetime.now(dt.UTC).date() - dt.timedelta(days=1)
-    dates = write_month(place, days, last, seed)
-    lack = report_lacks() if report else "not wanted"
-    if lack:
-        return f"{days} days are in {place.archive}; no report: {lack}"
-    arguments = ("report", "--archive", str(place.archive), "--out", str(place.report))
-    with Interrupts(lambda: None) as interrupts, Programs(place.logs, environment(), interrupts) as programs:
-        programs.must("report", *arguments, "--since", dates[0], "--until", dates[-1], within=WITHIN_SECONDS)
-    return f"{days} days are reported: open {place.report / dates[-1] / 'report.html'}"
+    days = options.days
+    if days < MIN_DAYS:
+        raise ConfigError(f"--days {days} is too few for its story", hint=f"give {MIN_DAYS} to 60")
+    with taken(options.out) as place:
+        last = dt.datetime.now(dt.UTC).date() - dt.timedelta(days=1)
+        dates = write_month(place, days, last, 1 if options.seed is None else options.seed)
+        if lack := report_lacks() if options.report else "not wanted":
+            sys.stderr.write(f"{days} days are in {place.archive}; no report: {lack}\n")
+            return
+        arguments = ("report", "--archive", str(place.archive), "--out", str(place.report))
+        with Interrupts() as interrupts, Programs(place.logs, environment(), interrupts) as programs:
+            programs.must("report", *arguments, "--since", dates[0], "--until", dates[-1], within=WITHIN_SECONDS)
+        sys.stderr.write(f"{days} days are reported: open {place.report / dates[-1] / 'report.html'}\n")
 
 
 def write_month(place: Workspace, days: int, last: dt.date, seed: int) -> list[str]:

@@ -11,12 +11,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Collection
 from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
-from deploy.demo.workspace import EXIT_UNAVAILABLE, DemoError, Interrupted
+from deploy.demo.workspace import Interrupted
+from shipper.errors import EXIT_OK, EXIT_UNAVAILABLE, ShipperError, Unavailable
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NAP_SECONDS = 0.05
@@ -24,14 +25,10 @@ NAP_SECONDS = 0.05
 
 
 class Interrupts:
-    """While entered, SIGINT, SIGTERM and SIGHUP are kept until `check` or `nap` raises Interrupted.
+    """While entered, SIGINT, SIGTERM and SIGHUP are kept until `check` or `nap` raises Interrupted."""
 
-    `meanwhile` is called at each of them, so that a clock on the screen keeps running.
-    """
-
-    def __init__(self, meanwhile: Callable[[], None] = lambda: None) -> None:
-        self._meanwhile = meanwhile
-        self._asked = 0
+    def __init__(self) -> None:
+        self._received = 0
 
     def __enter__(self) -> Self:
         self._before: dict[int, Any] = {number: signal.signal(number, self._on_signal) for number in STOP_SIGNALS}
@@ -43,9 +40,8 @@ class Interrupts:
 
     def check(self) -> None:
         """Raise Interrupted if a signal arrived."""
-        if self._asked:
-            raise Interrupted(self._asked)
-        self._meanwhile()
+        if self._received:
+            raise Interrupted(self._received)
 
     def nap(self, seconds: float) -> None:
         """Sleep, or raise Interrupted."""
@@ -56,7 +52,7 @@ class Interrupts:
             self.check()
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        self._asked = self._asked or number
+        self._received = self._received or number
 
 
 POLL_SECONDS = 0.05
@@ -130,7 +126,7 @@ class Program:
 class Programs:
     """All processes of a demo; leaving the `with` block ends whatever still runs.
 
-    Raises DemoError: the `fshipper` next to this Python is missing.
+    Raises Unavailable: the `fshipper` next to this Python is missing.
     """
 
     def __init__(self, logs: Path, environment: dict[str, str], interrupts: Interrupts) -> None:
@@ -139,7 +135,7 @@ class Programs:
         self._interrupts = interrupts
         command = Path(sys.executable).with_name("fshipper")
         if not command.exists():
-            raise DemoError(f"there is no {command}", hint="pip install fshipper", code=EXIT_UNAVAILABLE)
+            raise Unavailable(f"there is no {command}", hint="pip install fshipper")
         self._fshipper = str(command)
         self._commands: list[subprocess.Popen[bytes]] = []
         self.all: dict[str, Program] = {}
@@ -162,26 +158,26 @@ class Programs:
         self._environment |= environment
 
     def wait_until_up(self, *programs: Program, within: float) -> None:
-        """Wait until `programs` work. Raises DemoError: one ends before, or takes too long."""
+        """Wait until `programs` work. Raises ShipperError: one ends before, or takes too long."""
         deadline = time.monotonic() + within
         for program in programs:
             while not (program.look() or program.up):
                 if not program.running or time.monotonic() > deadline:
                     how = "is not ready" if program.running else f"ended with {program.process.returncode}"
-                    raise DemoError(f"{program.name} {how}\n{program.last_words}", hint=f"see {program.log}")
+                    raise ShipperError(f"{program.name} {how}\n{program.last_words}", hint=f"see {program.log}")
                 self._interrupts.nap(POLL_SECONDS)
 
     def revive(self) -> list[Program]:
         """Restart programs that ended because the server was away for too long, as a service manager would.
 
-        Raises DemoError: a program ended without a kill of the demo, so that is a defect.
+        Raises ShipperError: a program ended without a kill of the demo, so that is a defect.
         """
         revived = []
         for program in self.all.values():
             if program.running or program.stopping:
                 continue
             if program.process.returncode != EXIT_UNAVAILABLE or program.revivals >= MAX_REVIVALS:
-                raise DemoError(
+                raise ShipperError(
                     f"{program.name} ended by itself with {program.process.returncode}\n{program.last_words}",
                     hint=f"see {program.log}",
                 )
@@ -191,7 +187,7 @@ class Programs:
         return revived
 
     def stop(self, *programs: Program, within: float) -> None:
-        """SIGTERM, and wait for the ends. Raises DemoError: one does not end, or not with 0."""
+        """SIGTERM, and wait for the ends. Raises ShipperError: one does not end, or not with 0."""
         for program in programs:
             program.stopping = True
             program.process.terminate()
@@ -199,12 +195,14 @@ class Programs:
             code = self._wait(program.process, within)
             if code != 0:
                 how = "does not end" if code is None else f"ended with {code}"
-                raise DemoError(f"{program.name} {how} on SIGTERM\n{program.last_words}", hint=f"see {program.log}")
+                raise ShipperError(f"{program.name} {how} on SIGTERM\n{program.last_words}", hint=f"see {program.log}")
 
-    def must(self, name: str, *arguments: str, within: float, **environment: str) -> str:
+    def must(
+        self, name: str, *arguments: str, within: float, codes: Collection[int] = (EXIT_OK,), **environment: str
+    ) -> str:
         """The output of one command that runs to its end; its messages go to `<name>.log`.
 
-        Raises DemoError: it fails, or takes longer than `within` seconds.
+        Raises ShipperError: its exit code is not one of `codes`, or it takes longer than `within` seconds.
         """
         output, log = self._logs / f"{name}.out", self._logs / f"{name}.log"
         process = spawned([self._fshipper, *arguments], self._environment | environment, output, log)
@@ -212,10 +210,10 @@ class Programs:
         code = self._wait(process, within)
         if code is None:
             end([process])
-            raise DemoError(f"fshipper {arguments[0]} did not end within {within:.0f} s", hint=f"see {log}")
-        if code != 0:
+            raise ShipperError(f"fshipper {arguments[0]} did not end within {within:.0f} s", hint=f"see {log}")
+        if code not in codes:
             words = log.read_text(errors="replace")[-1500:].strip()
-            raise DemoError(f"fshipper {arguments[0]} ended with {code}\n{words}", hint=f"see {log}")
+            raise ShipperError(f"fshipper {arguments[0]} ended with {code}\n{words}", hint=f"see {log}")
         return output.read_text(errors="replace")
 
     def _wait(self, process: subprocess.Popen[bytes], within: float) -> int | None:

@@ -20,6 +20,9 @@ CHUNK_BYTES = 1 << 20
 AROUND_BYTES = 40
 """Bytes shown before and after the first difference."""
 
+Verdict = dict[str, Any]
+"""What the archive holds of one log file against what was written, as in `result.json`."""
+
 
 @dataclass(frozen=True, slots=True)
 class ExpectedFile:
@@ -31,34 +34,6 @@ class ExpectedFile:
     octets: int
     lines: int
     sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """The first difference between archive and source."""
-
-    offset: int
-    written: bytes  #: around it
-    archived: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class FileVerdict:
-    """What the archive holds of one log file."""
-
-    expected: ExpectedFile
-    octets: int
-    lines: int
-    sha256: str
-    segments: int
-    difference: Difference | None = None
-    damage: str = ""
-
-    @property
-    def identical(self) -> bool:
-        """Whether the archive holds what was written, byte for byte."""
-        same = (self.octets, self.sha256) == (self.expected.octets, self.expected.sha256)
-        return same and self.difference is None and not self.damage
 
 
 def segments(archive: Path) -> list[dict[str, Any]]:
@@ -79,70 +54,75 @@ def sealed_bytes(archive: Path) -> int:
     return sum(int(segment["bytes_raw"]) for segment in segments(archive))
 
 
-def dates(archive: Path) -> list[str]:
-    """The UTC days of which the archive holds something."""
-    return sorted(path.name.removeprefix("date=") for path in archive.glob("_manifest/date=*"))
-
-
-def proven(
+def compared(
     archive: Path, expected: Sequence[ExpectedFile], check: Callable[[], None] = lambda: None
-) -> list[FileVerdict]:
-    """A verdict for each log file that was written; `check` is called in between and may raise."""
-    listed = segments(archive)
+) -> tuple[list[Verdict], list[str]]:
+    """A verdict for each log file that was written, and the log files of the archive that were not.
+
+    `check` is called in between and may raise.
+    """
+    own: dict[tuple[str, str], list[dict[str, Any]]] = {(one.host, one.file): [] for one in expected}
+    strangers = set()
+    for segment in segments(archive):
+        key = segment["host"], segment["file"]
+        if key in own:
+            own[key].append(segment)
+        else:
+            strangers.add(f"{key[0]}:{key[1]}")
     verdicts = []
     for one in expected:
         check()
-        own = [segment for segment in listed if (segment["host"], segment["file"]) == (one.host, one.file)]
-        verdicts.append(_verdict(archive, one, own))
-    return verdicts
+        verdicts.append(_verdict(archive, one, own[one.host, one.file]))
+    return verdicts, sorted(strangers)
 
 
-def strangers(archive: Path, expected: Sequence[ExpectedFile]) -> list[str]:
-    """Log files in the archive that the demo did not write."""
-    known = {(one.host, one.file) for one in expected}
-    found = {(segment["host"], segment["file"]) for segment in segments(archive)}
-    return sorted(f"{host}:{file}" for host, file in found - known)
-
-
-def _verdict(archive: Path, expected: ExpectedFile, own: list[dict[str, Any]]) -> FileVerdict:
+def _verdict(archive: Path, expected: ExpectedFile, own: list[dict[str, Any]]) -> Verdict:
     damages: list[str] = []
     archived = _chunks(((archive / segment["path"], segment["codec"]) for segment in own), damages)
     written = _chunks(((path, "none") for path in expected.sources), damages)
-    total, octets, lines = hashlib.sha256(), 0, 0
-    difference = None
-    for want, got in zip_longest(_even(written), _even(archived), fillvalue=b""):
+    total, octets, lines, difference = hashlib.sha256(), 0, 0, None
+    for want, got in zip_longest(written, archived, fillvalue=b""):
         if difference is None and want != got:
             shorter = min(len(want), len(got))
             at = next((index for index in range(shorter) if want[index] != got[index]), shorter)
             around = slice(max(0, at - AROUND_BYTES), at + AROUND_BYTES)
-            difference = Difference(octets + at, want[around], got[around])
+            difference = {"offset": octets + at, "written": repr(want[around]), "archived": repr(got[around])}
         total.update(got)
         octets += len(got)
         lines += got.count(b"\n")
-    return FileVerdict(expected, octets, lines, total.hexdigest(), len(own), difference, "; ".join(damages))
-
-
-def _even(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in chunks of CHUNK_BYTES, so that two streams can be compared side by side."""
-    held = bytearray()
-    for chunk in chunks:
-        held += chunk
-        while len(held) >= CHUNK_BYTES:
-            yield bytes(held[:CHUNK_BYTES])
-            del held[:CHUNK_BYTES]
-    if held:
-        yield bytes(held)
+    same = (octets, total.hexdigest()) == (expected.octets, expected.sha256)
+    return {
+        "host": expected.host,
+        "file": expected.file,
+        "identical": same and not difference and not damages,
+        "bytes": expected.octets,
+        "bytes_archived": octets,
+        "lines": expected.lines,
+        "lines_archived": lines,
+        "sha256": expected.sha256,
+        "sha256_archived": total.hexdigest(),
+        "generations": len(expected.sources),
+        "segments": len(own),
+        "damage": "; ".join(damages),
+        "difference": difference,
+    }
 
 
 def _chunks(files: Iterable[tuple[Path, str]], damages: list[str]) -> Iterator[bytes]:
-    """The bytes of `files`, concatenated; files that cannot be read are listed in `damages`."""
+    """The bytes of `files` in chunks of CHUNK_BYTES, wherever a file ends; unreadable files are listed in `damages`."""
+    held = bytearray()
     for path, codec in files:
         try:
             with path.open("rb") as raw, _unpacked(raw, codec) as stream:
-                while chunk := stream.read(CHUNK_BYTES):
-                    yield chunk
+                while part := stream.read(CHUNK_BYTES):
+                    held += part
+                    while len(held) >= CHUNK_BYTES:
+                        yield bytes(held[:CHUNK_BYTES])
+                        del held[:CHUNK_BYTES]
         except (OSError, EOFError, zstandard.ZstdError) as error:
             damages.append(f"{path.name}: {error}")
+    if held:
+        yield bytes(held)
 
 
 def _unpacked(raw: BinaryIO, codec: str) -> Any:

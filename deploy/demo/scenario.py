@@ -7,7 +7,7 @@ import os
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,8 +16,9 @@ from deploy.demo.hosts import HOSTS, PARTITIONS, LogFeed
 from deploy.demo.processes import Interrupts, Programs
 from deploy.demo.proof import ExpectedFile
 from deploy.demo.result import DemoResult, make_report, report_lacks
-from deploy.demo.show import DemoDisplay
+from deploy.demo.show import DemoOutput
 from deploy.demo.workspace import Workspace
+from shipper.errors import EXIT_FINDINGS, EXIT_OK
 
 BURST_BYTES = 256 * 1024
 """Maximum bytes per tick; a writer that lags catches up over several ticks."""
@@ -152,49 +153,40 @@ STALL_SECONDS = 60.0
 """The archive does not grow, though bytes are missing: longer than the longest wait of any program by itself."""
 STOP_SECONDS = 45.0
 DRAIN_SECONDS = 180.0
+SHOW_SECONDS = 60.0
 ROTATIONS = 6
 """Of each file in a flow, about."""
 SERVER, COLLECTOR = "server", "collector"
-
-
-@dataclass(frozen=True, slots=True)
-class DemoPlan:
-    """The parameters of a demo."""
-
-    feeds: Sequence[LogFeed]
-    seconds: float
-    seed: int
-    report: bool
 
 
 class Scenario:
     """One demo; the methods are its steps, in order."""
 
     def __init__(
-        self, plan: DemoPlan, place: Workspace, programs: Programs, show: DemoDisplay, interrupts: Interrupts
+        self,
+        feeds: Sequence[LogFeed],
+        seconds: float,
+        seed: int,
+        place: Workspace,
+        programs: Programs,
+        output: DemoOutput,
+        interrupts: Interrupts,
     ) -> None:
-        self._plan = plan
+        self._seconds, self._seed = seconds, seed
         self._place = place
         self._programs = programs
-        self._show = show
+        self._output = output
         self._interrupts = interrupts
-        self._began = time.monotonic()
         self._missing = 0
         self._archived = 0
         self._next_count = 0.0
         self._writers = [
-            Writer(
-                feed,
-                feed.path(place.hosts),
-                seconds=plan.seconds,
-                rotate_every=plan.seconds / ROTATIONS,
-                seed=plan.seed,
-            )
-            for feed in plan.feeds
+            Writer(feed, feed.path(place.hosts), seconds=seconds, rotate_every=seconds / ROTATIONS, seed=seed)
+            for feed in feeds
         ]
 
-    def run(self) -> DemoResult:
-        """All of it. Raises DemoError, Interrupted."""
+    def run(self, *, report: bool) -> DemoResult:
+        """All of it. Raises ShipperError, Interrupted."""
         try:
             self.start()
             self.flow()
@@ -204,14 +196,14 @@ class Scenario:
         self.settle()
         self.stop()
         result = self.prove()
-        result = self.report(result) if result.holds else result
-        self._show.done()
+        if result.holds:
+            result = self.report(result, wanted=report)
         self._place.result.write_text(json.dumps(result.as_json(), indent=1) + "\n", encoding="utf-8")
         return result
 
     def start(self) -> None:
-        """A server, the streams, a collector, and a producer for each host."""
-        self._show.step(f"start a server, {PARTITIONS} partitions, a collector and {len(HOSTS)} producers")
+        """Start a server, the streams, a collector, and a producer for each host."""
+        self._output.step(f"start a server, {PARTITIONS} partitions, a collector and {len(HOSTS)} producers")
         programs, place = self._programs, self._place
         server = programs.start(SERVER, "server", "--port", "-1", "--store", str(place.store), ready="Server is ready")
         programs.wait_until_up(server, within=START_SECONDS)
@@ -233,32 +225,29 @@ class Scenario:
 
     def flow(self) -> None:
         """Write, rotate, and kill what is due."""
-        plan, show = self._plan, self._show
-        show.show_programs(self._programs.all.values(), sum(feed.bytes_planned for feed in plan.feeds))
-        show.step(
-            f"{len(plan.feeds)} log files grow and rotate for {plan.seconds:.0f} s, kill -9 of everything in turn"
-        )
-        kills = planned(list(self._programs.all), plan.seconds, plan.seed)
+        seconds, writers = self._seconds, self._writers
+        self._output.step(f"{len(writers)} log files grow and rotate for {seconds:.0f} s, kill -9 of all in turn")
+        kills = planned(list(self._programs.all), seconds, self._seed)
         began = time.monotonic()
-        while (elapsed := time.monotonic() - began) < plan.seconds or (
+        while (elapsed := time.monotonic() - began) < seconds or (
             # A slow machine that still writes your own files gets the planned time again, and no more.
-            elapsed < 2 * plan.seconds and not all(writer.done for writer in self._writers)
+            elapsed < 2 * seconds and not all(writer.done for writer in writers)
         ):
-            for writer in self._writers:
-                writer.tick(min(elapsed, plan.seconds))
+            for writer in writers:
+                writer.tick(min(elapsed, seconds))
             while kills and kills[0].at <= elapsed:
                 program = self._programs.all[kills.pop(0).victim]
                 number = program.kill()
                 program.start()
-                show.event(f"kill -9 {program.name} (process {number}), started again")
+                self._output.event(f"kill -9 {program.name} (process {number}), started again")
             self._poll_programs()
             self._interrupts.nap(TICK_SECONDS)
-        for writer in self._writers:
+        for writer in writers:
             writer.finish()
 
     def settle(self) -> None:
         """Wait until all is in the archive that can be: what has no newline waits for its producer's end."""
-        self._show.step("the last lines arrive")
+        self._output.step("the last lines arrive")
         wanted = sum(writer.octets - writer.held for writer in self._writers)
         archived, since = -1, time.monotonic()
         while (found := self._poll_programs()) < wanted or not all(one.up for one in self._programs.all.values()):
@@ -266,13 +255,14 @@ class Scenario:
                 archived, since = found, time.monotonic()
             elif time.monotonic() - since > STALL_SECONDS:
                 self._missing = max(0, wanted - found)
-                self._show.event(f"{self._missing:,} bytes are not in the archive, which does not grow any more")
-                return
+                self._output.event(f"{self._missing:,} bytes are not in the archive, which does not grow any more")
+                break
             self._interrupts.nap(TICK_SECONDS)
+        self._show("status")
 
     def stop(self) -> None:
         """Stop the producers, ship the last lines without newline, stop the collector, seal, stop the server."""
-        self._show.step("stop the producers, ship the line without a newline, seal the archive")
+        self._output.step("stop the producers, ship the line without a newline, seal the archive")
         programs = self._programs
         programs.stop(*(programs.all[_producer(host)] for host in HOSTS), within=STOP_SECONDS)
         for host in HOSTS:
@@ -282,61 +272,47 @@ class Scenario:
         programs.stop(programs.all[COLLECTOR], within=STOP_SECONDS)
         programs.must("seal", "consume", "--drain", "--seal", within=DRAIN_SECONDS)
         programs.stop(programs.all[SERVER], within=STOP_SECONDS)
-        self._show.progress(self._written(), proof.sealed_bytes(self._place.archive))
 
     def prove(self) -> DemoResult:
-        """Compare the archive with the sources, byte for byte."""
-        self._show.step("prove: every byte of the sources against the archive")
+        """Let the audit verify the archive, then compare it with the sources, byte for byte."""
+        self._output.step("prove: every byte of the sources against the archive")
+        self._show("audit")
         expected = [writer.expected() for writer in self._writers]
+        files, strangers = proof.compared(self._place.archive, expected, self._interrupts.check)
         kills = {program.name: program.kills for program in self._programs.all.values()}
-        shared = kills[SERVER] + kills[COLLECTOR]
-        verdicts = proof.proven(self._place.archive, expected, self._interrupts.check)
-        return DemoResult(
-            out=self._place.out,
-            archive=self._place.archive,
-            seconds=time.monotonic() - self._began,
-            verdicts=verdicts,
-            generations={str(writer.path): writer.generations for writer in self._writers},
-            kills=kills,
-            kills_survived={host: shared + kills[_producer(host)] for host in HOSTS},
-            strangers=proof.strangers(self._place.archive, expected),
-            missing_bytes=self._missing,
-        )
+        for file in files:
+            file["kills_survived"] = kills[SERVER] + kills[COLLECTOR] + kills[_producer(file["host"])]
+        return DemoResult(self._place, self._output.seconds, files, kills, strangers, self._missing)
 
-    def report(self, result: DemoResult) -> DemoResult:
+    def report(self, result: DemoResult, *, wanted: bool) -> DemoResult:
         """Let Spark count, where it can."""
-        skipped = report_lacks() if self._plan.report else "--no-report"
-        if skipped:
-            self._show.event(f"no Spark report: {skipped}")
+        if skipped := report_lacks() if wanted else "--no-report":
+            self._output.event(f"no Spark report: {skipped}")
             return replace(result, report_skipped=skipped)
-        self._show.step("Spark counts the archive")
-        made = make_report(self._programs, self._place, proof.dates(self._place.archive))
-        return replace(result, reports=made)
+        self._output.step("Spark counts the archive")
+        dates = sorted(path.name.removeprefix("date=") for path in self._place.archive.glob("_manifest/date=*"))
+        return replace(result, reports=make_report(self._programs, self._place, dates))
+
+    def _show(self, verb: str) -> None:
+        """Show what `fshipper VERB` prints, whatever it finds."""
+        self._output.text(f"\n$ fshipper {verb}")
+        self._output.text(self._programs.must(verb, verb, within=SHOW_SECONDS, codes=(EXIT_OK, EXIT_FINDINGS)) + "\n")
 
     def _poll_programs(self) -> int:
-        """See how the programs fare, draw it; the bytes in the archive."""
+        """Restart and show what changed; the bytes in the archive."""
         for program in self._programs.revive():
-            self._show.event(f"{program.name} found no server and gave up, started again")
+            self._output.event(f"{program.name} found no server and gave up, started again")
         for program in self._programs.all.values():
             if not program.stopping and program.look() and program.back_after is not None:
-                self._show.event(f"{program.name} works again after {program.back_after:.1f} s")
+                self._output.event(f"{program.name} works again after {program.back_after:.1f} s")
         if time.monotonic() >= self._next_count:
             self._next_count = time.monotonic() + COUNT_SECONDS
             self._archived = archived_bytes(self._place.archive)
-        self._show.progress(self._written(), self._archived)
+        self._output.progress(sum(writer.octets for writer in self._writers), self._archived)
         return self._archived
 
-    def _written(self) -> int:
-        return sum(writer.octets for writer in self._writers)
-
     def _paths(self, host: str) -> list[str]:
-        return [str(feed.path(self._place.hosts)) for feed in self._plan.feeds if feed.host == host]
-
-
-def tell(plan: DemoPlan, place: Workspace, show: DemoDisplay) -> DemoResult:
-    """Run a demo; however it ends, no process of it is left. Raises DemoError, Interrupted."""
-    with Interrupts(show.breathe) as interrupts, Programs(place.logs, environment(), interrupts) as programs:
-        return Scenario(plan, place, programs, show, interrupts).run()
+        return [str(writer.path) for writer in self._writers if writer.feed.host == host]
 
 
 def environment() -> dict[str, str]:

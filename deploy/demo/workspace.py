@@ -1,4 +1,4 @@
-"""The demo's directory, with a marker and a lock; the errors that end a demo before its proof."""
+"""The demo's directory, with a marker and a lock."""
 
 import contextlib
 import fcntl
@@ -8,20 +8,10 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-EXIT_OTHER = 1
-EXIT_UNAVAILABLE = 69
-EXIT_CONFIG = 78
+from shipper.errors import ConfigError, Unavailable
+
 SIGNALLED = 128
 """Added to a signal's number, as shells do."""
-
-
-class DemoError(Exception):
-    """What is wrong, what the reader may do, and the exit code."""
-
-    def __init__(self, message: str, *, hint: str = "", code: int = EXIT_OTHER) -> None:
-        super().__init__(message)
-        self.hint = hint
-        self.code = code
 
 
 class Interrupted(Exception):  # noqa: N818 - no error: a signal requested it
@@ -56,31 +46,29 @@ class Workspace:
 def taken(out: Path) -> Iterator[Workspace]:
     """`out` as an empty place for a demo; what a previous one left there is gone.
 
-    Raises DemoError: it holds something that no demo made, another demo runs there, or it cannot be written.
+    Raises ConfigError: it holds something that no demo made, or cannot be written; Unavailable: a demo runs there.
     """
     directory = out.expanduser().absolute()
     try:
         directory.mkdir(parents=True, exist_ok=True)
         foreign = not (directory / MARKER).exists() and any(directory.iterdir())
         if foreign:
-            raise DemoError(
+            raise ConfigError(
                 f"{directory} is not empty, and no demo made it",
                 hint="choose another directory with --out",
-                code=EXIT_CONFIG,
             )
         descriptor = os.open(directory / MARKER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
-        raise DemoError(
+        raise ConfigError(
             f"{directory} cannot be written: {error.strerror}",
             hint="choose another directory with --out",
-            code=EXIT_CONFIG,
         ) from None
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise DemoError(
-                f"another demo runs in {directory}", hint="wait for it, or choose another --out", code=EXIT_UNAVAILABLE
+            raise Unavailable(
+                f"another demo runs in {directory}", hint="wait for it, or choose another --out"
             ) from None
         for entry in directory.iterdir():
             if entry.is_dir() and not entry.is_symlink():

@@ -6,8 +6,7 @@ import datetime as dt
 import json
 import sys
 import time
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 from partitioner.arguments import existing, full_name, with_admin
 from partitioner.options import PurgeOptions, RemoveMessageOptions
@@ -16,58 +15,28 @@ from shipper.commands import settings_of
 from shipper.errors import Fatal, Poison, Unavailable, UsageError
 from shipper.jetstream.admin import Admin, Json
 from shipper.layout import NANOSECONDS
-from shipper.model import Block
 from shipper.prompts import confirm
 from shipper.settings import Settings
 from shipper.subjects import BUCKET_STREAM, COLLECTOR, bucket_subject, lease_key, parse_log_subject, partition_of_stream
 from shipper.units import counted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamMessage:
-    """A message of a stream."""
-
-    sequence: int
-    subject: str
-    time: str
-    octets: int  #: of the payload
-    block: Block | None = None  #: None: it is a plain message, or none of ours
-    host: str = ""
-
-    @classmethod
-    def read(cls, answer: Json) -> Self:
-        """A message as the server's API returns it."""
-        lines = base64.b64decode(answer.get("hdrs", "")).decode("utf-8", "replace").split("\r\n")[1:]
-        parts = [line.partition(":") for line in lines]
-        headers = {name.strip(): value.strip() for name, colon, value in parts if colon}
-        block, host = None, ""
-        with contextlib.suppress(Poison):
-            host = parse_log_subject(str(answer["subject"])).host
-            block = None if codec.is_plain(headers) else codec.from_headers(headers)
-        return cls(
-            sequence=int(answer["seq"]),
-            subject=str(answer["subject"]),
-            time=str(answer["time"]),
-            octets=len(base64.b64decode(answer.get("data", ""))),
-            block=block,
-            host=host,
-        )
-
-    @property
-    def described(self) -> str:
-        """One line."""
-        what = f"{self.octets} bytes"
-        if self.block is not None:
-            what += f": bytes {self.block.span} of {self.block.file}"
-        return f"message {self.sequence} of {self.subject}, stored {self.time}, {what}"
-
-    def to_json(self) -> dict[str, Any]:
-        """For programs."""
-        found: dict[str, Any] = {"sequence": self.sequence, "subject": self.subject, "time": self.time}
-        found |= {"bytes": self.octets, "host": self.host}
-        if self.block is not None:
-            found |= {"file": self.block.file, "source": self.block.source, "span": list(self.block.span)}
-        return found
+def described(answer: Json) -> tuple[Json, str]:
+    """A message of the server's API: as JSON for programs, and as a line."""
+    lines = base64.b64decode(answer.get("hdrs", "")).decode("utf-8", "replace").split("\r\n")[1:]
+    parts = [line.partition(":") for line in lines]
+    headers = {name.strip(): value.strip() for name, colon, value in parts if colon}
+    octets = len(base64.b64decode(answer.get("data", "")))
+    found: Json = {"sequence": int(answer["seq"]), "subject": str(answer["subject"]), "time": str(answer["time"])}
+    found |= {"bytes": octets, "host": ""}
+    text = f"message {found['sequence']} of {found['subject']}, stored {found['time']}, {octets} bytes"
+    with contextlib.suppress(Poison):  # a plain message, or none of ours
+        found["host"] = parse_log_subject(found["subject"]).host
+        if not codec.is_plain(headers):
+            block = codec.from_headers(headers)
+            found |= {"file": block.file, "source": block.source, "span": list(block.span)}
+            text += f": bytes {block.span} of {block.file}"
+    return found, text
 
 
 class ArchivedPosition(NamedTuple):
@@ -140,40 +109,39 @@ def rm_message(options: RemoveMessageOptions) -> None:
     settings, sequence = settings_of(options), options.sequence
     name = full_name(options.stream, settings.logs.subject)
 
-    async def read_state(admin: Admin) -> tuple[StreamMessage, str]:
+    async def read_state(admin: Admin) -> tuple[Json, str, str]:
         await existing(admin, name)
         answer = await admin.message(name, sequence)
         if answer is None:
             raise Unavailable(f"stream {name} has no message {sequence}")
-        found = StreamMessage.read(answer)
-        return found, await _objection(admin, name, found, settings)
+        return *described(answer), await _objection(admin, name, answer, settings)
 
-    found, objection = with_admin(settings, read_state)
+    found, text, objection = with_admin(settings, read_state)
     if objection and not options.force:
-        raise Fatal(f"{found.described}\n{objection}", hint="nothing was removed; --force does it all the same")
+        raise Fatal(f"{text}\n{objection}", hint="nothing was removed; --force does it all the same")
     if not options.as_json:
-        sys.stdout.write(f"{found.described}\n")
+        sys.stdout.write(f"{text}\n")
     confirm(yes=options.yes, question="Remove it?")
     removed = with_admin(settings, lambda admin: admin.delete_message(name, sequence, erase=options.erase))
     if options.as_json:
-        sys.stdout.write(json.dumps(found.to_json() | {"stream": name, "removed": removed}) + "\n")
+        sys.stdout.write(json.dumps(found | {"stream": name, "removed": removed}) + "\n")
         return
     sys.stdout.write(f"removed message {sequence} from {name}\n" if removed else "it was gone already\n")
-    if block := found.block:
-        span = f"{block.span.start}-{block.span.end}"
-        command = f"fshipper redact --host {found.host} --source {block.source} --span {span}"
+    if "source" in found:
+        start, end = found["span"]
+        command = f"fshipper redact --host {found['host']} --source {found['source']} --span {start}-{end}"
         sys.stdout.write(f"the archive has it, too: {command}\n")
 
 
-async def _objection(admin: Admin, name: str, found: StreamMessage, settings: Settings) -> str:
+async def _objection(admin: Admin, name: str, found: Json, settings: Settings) -> str:
     """Why removing a message would not do what it is meant to; empty: it would."""
     if partition_of_stream(settings.logs.subject, name) is None:
         return ""
     reach = await reach_of(admin, name, subject=settings.logs.subject)
-    if found.sequence >= reach.archived:
+    if int(found["seq"]) >= reach.archived:
         return "it is not archived yet: the collector would request it again from its producer"
-    newest = await admin.newest_of(name, found.subject)
-    if newest is not None and int(newest["seq"]) == found.sequence:
+    newest = await admin.newest_of(name, str(found["subject"]))
+    if newest is not None and int(newest["seq"]) == int(found["seq"]):
         return (
             "it is the newest of its host: without it the producer thinks that the server lost data, and sends it again"
         )

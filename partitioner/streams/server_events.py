@@ -1,10 +1,10 @@
-"""`fshipper partition events`: prints advisories of the server (`$JS.EVENT.>`) as text, as they arrive."""
+"""`fshipper partition events`: prints advisories of the server (`$JS.EVENT.>`) as they arrive."""
 
 import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from partitioner.arguments import first_of, full_name
@@ -16,7 +16,7 @@ from shipper.lifecycle import Stop
 from shipper.ports import MessageHandler
 from shipper.retry import SESSION
 from shipper.settings import Settings
-from shipper.units import counted, seconds_of
+from shipper.units import seconds_of
 
 Event = Mapping[str, Any]
 
@@ -24,8 +24,8 @@ ADVISORIES = "$JS.EVENT.ADVISORY.>"
 METRICS = "$JS.EVENT.METRIC.>"
 """How long acknowledgements take, of consumers that sample them."""
 API_AUDIT = "api_audit"
-ACTIONS = {"create": "created", "modify": "changed", "delete": "deleted"}
 MAX_TEXT = 200
+"""Maximum characters of the fields of an event in a line; `--json` prints all of it."""
 
 
 def kind_of(event: Event) -> str:
@@ -34,82 +34,19 @@ def kind_of(event: Event) -> str:
 
 
 def line(event: Event) -> str:
-    """`2026-11-20T10:00:00Z stream LOGS_0 was created`."""
+    """`2026-11-20T10:00:00Z stream_action: stream LOGS_0, action create`."""
     when = str(event.get("timestamp", "")).partition(".")[0].removesuffix("Z")
-    sentence = ""
-    if say := _SENTENCES.get(kind_of(event)):
-        with contextlib.suppress(KeyError, TypeError, ValueError):
-            sentence = say(event)
-    if not sentence:
-        shown = ", ".join(f"{key} {value}" for key, value in event.items() if key not in {"type", "id", "timestamp"})
-        sentence = f"{kind_of(event) or 'something'}: {shown}"[:MAX_TEXT]
-    return f"{when + 'Z' if when else '-'} {sentence}"
+    client = event.get("client")
+    fields = dict(event)
+    if isinstance(client, Mapping):
+        fields["client"] = client.get("name") or client.get("user") or client.get("host")
+    shown = ", ".join(f"{key} {value}" for key, value in fields.items() if key not in {"type", "id", "timestamp"})
+    return f"{when + 'Z' if when else '-'} {kind_of(event) or 'event'}: {shown[:MAX_TEXT]}"
 
 
 def _is_about(event: Event, stream: str) -> bool:
     """Whether an event is about `stream`; for an API audit, whether the request is."""
     return event.get("stream") == stream or stream in str(event.get("subject", "")).split(".")
-
-
-def _action(event: Event) -> str:
-    done = ACTIONS.get(str(event["action"]), str(event["action"]))
-    about = f"consumer {event['consumer']} of stream {event['stream']}" if event.get("consumer") else ""
-    return f"{about or 'stream ' + str(event['stream'])} was {done}"
-
-
-def _about(event: Event) -> str:
-    consumer = f"consumer {event['consumer']} of " if event.get("consumer") else ""
-    return f"{consumer}stream {event['stream']}"
-
-
-def _of_message(event: Event) -> str:
-    return f"{_about(event)}: message {event['stream_seq']}"
-
-
-def _audit(event: Event) -> str:
-    asked = str(event["subject"]).removeprefix("$JS.API.")
-    refused = " and was refused" if '"error":' in str(event.get("response", "")) else ""
-    request = f" {str(event['request'])[:MAX_TEXT]}" if event.get("request") else ""
-    return f"a client requested {asked}{refused}{_client(event)}{request}"
-
-
-def _client(event: Event) -> str:
-    client = event.get("client") or {}
-    named = client.get("name") or client.get("user") or client.get("host")
-    return f" by {named}" if named else ""
-
-
-_SENTENCES: Mapping[str, Callable[[Event], str]] = {
-    "stream_action": _action,
-    "consumer_action": _action,
-    "max_deliver": lambda at: f"{_of_message(at)} is given up after {at['deliveries']} deliveries",
-    "terminated": lambda at: (
-        f"{_of_message(at)} was terminated by its reader" + (f": {at['reason']}" if at.get("reason") else "")
-    ),
-    "nak": lambda at: f"{_of_message(at)} was handed back by its reader",
-    "consumer_ack": lambda at: f"{_of_message(at)} was acknowledged after {at['ack_time'] / 1e6:.1f} ms",
-    "consumer_pause": lambda at: (
-        f"{_about(at)} is paused until {at['pause_until']}" if at.get("paused") else f"{_about(at)} goes on"
-    ),
-    **dict.fromkeys(
-        ("stream_leader_elected", "consumer_leader_elected"), lambda at: f"{_about(at)} is led by {at['leader']} now"
-    ),
-    **dict.fromkeys(
-        ("stream_quorum_lost", "consumer_quorum_lost"),
-        lambda at: f"{_about(at)} lost its quorum: it accepts and delivers nothing",
-    ),
-    "snapshot_create": lambda at: (
-        f"{_about(at)} is being backed up ({counted(at['state']['messages'], 'message')}){_client(at)}"
-    ),
-    "snapshot_complete": lambda at: f"{_about(at)} was backed up{_client(at)}",
-    "restore_create": lambda at: f"{_about(at)} is being restored{_client(at)}",
-    "restore_complete": lambda at: f"{_about(at)} was restored ({at.get('bytes', '?')} bytes){_client(at)}",
-    "consumer_group_pinned": lambda at: (
-        f"{_about(at)} is read by client {at.get('pinned_id') or at.get('pinned_client_id', '?')} alone"
-    ),
-    "consumer_group_unpinned": lambda at: f"{_about(at)} has no reader of its own any more: {at.get('reason', '?')}",
-    API_AUDIT: _audit,
-}
 
 
 def events(options: EventsOptions) -> None:

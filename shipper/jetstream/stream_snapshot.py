@@ -42,10 +42,8 @@ async def snapshot(
             yield chunk
 
 
-async def restore(
-    connection: Connection, head: Mapping[str, Any], chunks: Iterable[bytes], sent: Callable[[int], None]
-) -> Json:
-    """Make the stream that `head` describes of `chunks`; `sent` is called with the bytes of each. Returns the state.
+async def restore(connection: Connection, head: Mapping[str, Any], chunks: Iterable[bytes]) -> Json:
+    """Make the stream that `head` describes of `chunks`. Returns the state.
 
     Raises ConfigError: the server has such a stream already, or refuses the configuration. Fatal: it could not make a
     stream of it. SessionLost: it stopped answering, and keeps nothing.
@@ -55,7 +53,6 @@ async def restore(
     subject = str(begun["deliver_subject"])
     for chunk in chunks:
         _check(name, await _send(connection, subject, chunk, IDLE_SECONDS))
-        sent(len(chunk))
     answer = await _send(connection, subject, b"", END_SECONDS)
     _check(name, answer)
     made: Json = json.loads(answer)

@@ -62,7 +62,7 @@ def written(tmp_path):
 
 
 def verdict(archive, written):
-    return proof.proven(archive.root, [written])[0]
+    return proof.compared(archive.root, [written])[0][0]
 
 
 def test_the_same_bytes_over_days_segments_and_codecs_are_identical(archive, written):
@@ -70,68 +70,68 @@ def test_the_same_bytes_over_days_segments_and_codecs_are_identical(archive, wri
     archive.seal(TEXT[:7], first_seq=5)
     archive.seal(TEXT[7:2_000_000], codec="none", first_seq=6)
     found = verdict(archive, written)
-    assert found.identical
-    assert (found.octets, found.lines, found.segments) == (len(TEXT), len(LINES), 3)
+    assert found["identical"]
+    assert (found["bytes_archived"], found["lines_archived"], found["segments"]) == (len(TEXT), len(LINES), 3)
 
 
 def test_segments_are_read_in_the_order_of_their_sequences_not_of_the_manifest(archive, written):
     archive.seal(TEXT[1000:], first_seq=9)
     archive.seal(TEXT[:1000], first_seq=2)
-    assert verdict(archive, written).identical
+    assert verdict(archive, written)["identical"]
 
 
 def test_of_a_path_that_is_listed_twice_the_last_line_holds(archive, written):
     path = archive.seal(TEXT)
     fields = {"host": HOST, "file": FILE, "path": str(path.relative_to(archive.root)), "codec": "zstd", "first_seq": 1}
     archive.list("2026-11-20", **fields, bytes_raw=0)
-    assert verdict(archive, written).identical
+    assert verdict(archive, written)["identical"]
 
 
 @pytest.mark.parametrize("at", [0, 1_048_575, 1_048_576, 2_345_678, len(TEXT) - 1])
 def test_a_flipped_byte_is_found_where_it_is(archive, written, at):
     archive.seal(TEXT[:at] + bytes([TEXT[at] ^ 1]) + TEXT[at + 1 :])
     found = verdict(archive, written)
-    assert not found.identical
-    assert found.difference.offset == at
-    assert found.difference.written != found.difference.archived
+    assert not found["identical"]
+    assert found["difference"]["offset"] == at
+    assert found["difference"]["written"] != found["difference"]["archived"]
 
 
 def test_a_missing_line_is_found_where_it_should_be(archive, written):
     archive.seal(b"".join([*LINES[:70_000], *LINES[70_001:]]))
     found = verdict(archive, written)
     begin = len(b"".join(LINES[:70_000]))
-    assert not found.identical
-    assert begin <= found.difference.offset < begin + len(LINES[70_000])
-    assert found.lines == len(LINES) - 1
+    assert not found["identical"]
+    assert begin <= found["difference"]["offset"] < begin + len(LINES[70_000])
+    assert found["lines_archived"] == len(LINES) - 1
 
 
 def test_a_doubled_line_is_found_where_it_comes_again(archive, written):
     archive.seal(b"".join([*LINES[:70_000], LINES[69_999], *LINES[70_000:]]))
     found = verdict(archive, written)
     begin = len(b"".join(LINES[:70_000]))
-    assert not found.identical
-    assert begin <= found.difference.offset < begin + len(LINES[70_000])
-    assert found.lines == len(LINES) + 1
+    assert not found["identical"]
+    assert begin <= found["difference"]["offset"] < begin + len(LINES[70_000])
+    assert found["lines_archived"] == len(LINES) + 1
 
 
 def test_a_doubled_last_line_is_found_after_the_end(archive, written):
     archive.seal(TEXT + LINES[-1])
     found = verdict(archive, written)
-    assert not found.identical
-    assert found.difference.offset == len(TEXT)
+    assert not found["identical"]
+    assert found["difference"]["offset"] == len(TEXT)
 
 
 def test_a_missing_end_is_found(archive, written):
     archive.seal(TEXT[:-1])
     found = verdict(archive, written)
-    assert not found.identical
-    assert found.difference.offset == len(TEXT) - 1
+    assert not found["identical"]
+    assert found["difference"]["offset"] == len(TEXT) - 1
 
 
 def test_an_archive_without_the_file_is_not_identical(archive, written):
     archive.seal(TEXT, file="/var/log/other.log")
-    assert not verdict(archive, written).identical
-    assert proof.strangers(archive.root, [written]) == [f"{HOST}:/var/log/other.log"]
+    assert not verdict(archive, written)["identical"]
+    assert proof.compared(archive.root, [written])[1] == [f"{HOST}:/var/log/other.log"]
 
 
 @pytest.mark.parametrize("codec", ["zstd", "gzip"])
@@ -141,15 +141,15 @@ def test_a_damaged_segment_is_reported_and_does_not_end_the_proof(archive, writt
     content[len(content) // 2] ^= 0xFF
     path.write_bytes(content)
     found = verdict(archive, written)
-    assert not found.identical
-    assert found.damage or found.difference
+    assert not found["identical"]
+    assert found["damage"] or found["difference"]
 
 
 def test_a_segment_that_is_listed_and_missing_is_reported(archive, written):
     archive.seal(TEXT).unlink()
     found = verdict(archive, written)
-    assert not found.identical
-    assert "No such file" in found.damage
+    assert not found["identical"]
+    assert "No such file" in found["damage"]
 
 
 def test_sources_that_changed_on_disk_since_they_were_written_are_no_proof(archive, written):
@@ -158,19 +158,19 @@ def test_sources_that_changed_on_disk_since_they_were_written_are_no_proof(archi
     written.sources[0].write_bytes(changed)
     written.sources[1].write_bytes(b"")
     found = verdict(archive, written)
-    assert found.difference is None
-    assert not found.identical
+    assert found["difference"] is None
+    assert not found["identical"]
 
 
 def test_a_torn_last_line_of_a_manifest_is_no_line(archive, written):
     archive.seal(TEXT)
     manifest = archive.root / "_manifest" / "date=2026-11-20" / "collector.jsonl"
     manifest.write_bytes(manifest.read_bytes() + b'{"host": "we')
-    assert verdict(archive, written).identical
+    assert verdict(archive, written)["identical"]
 
 
 def test_segments_that_were_merged_into_one_count_no_more(archive, written):
     parts = [archive.seal(TEXT[:1000]), archive.seal(TEXT[1000:])]
     archive.seal(TEXT, replaces=[str(part.relative_to(archive.root)) for part in parts])
-    assert verdict(archive, written).identical
+    assert verdict(archive, written)["identical"]
     assert proof.sealed_bytes(archive.root) == len(TEXT)

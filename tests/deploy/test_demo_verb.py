@@ -81,6 +81,8 @@ def test_a_short_demo_kills_everything_twice_proves_every_byte_and_leaves_no_pro
     assert result["report_skipped"] == "--no-report"
     assert json.loads((out / "result.json").read_text()) == result
     assert "Proven:" in done.stderr
+    assert "3 hosts: " in done.stderr.partition("$ fshipper status")[2]
+    assert "complete; 3 hosts, 9 files" in done.stderr.partition("$ fshipper audit")[2]
     assert processes_of(out) == []
 
 
@@ -200,7 +202,7 @@ def test_a_demo_over_midnight_has_two_reports(tmp_path):
     programs = Programs()
     made = result.make_report(programs, Workspace(tmp_path), ["2026-11-20", "2026-11-21"])
     assert programs.dates == ["2026-11-20", "2026-11-21"]
-    assert [one.page for one in made] == [tmp_path / "report" / date / "report.html" for date in programs.dates]
+    assert [one.page for one in made] == [str(tmp_path / "report" / date / "report.html") for date in programs.dates]
 
 
 def test_help_reports_what_it_does_quickly():

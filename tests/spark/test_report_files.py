@@ -14,7 +14,8 @@ from nights import DATE, a_day
 from typer.testing import CliRunner
 
 from shipper.errors import ConfigError, Permanent, Unavailable, UsageError
-from spark_analytics import cli
+from spark_analytics import app as verbs
+from spark_analytics.cli import app
 from spark_analytics.report import build, json_export, publish, text
 from spark_analytics.report import publish as sheets
 
@@ -171,25 +172,25 @@ def test_the_index_leaves_out_what_it_cannot_read_and_the_newest_day_is_the_late
 def test_show_prints_the_summary_and_the_json_as_they_are(out):
     older = a_day(5, date="2026-11-19")
     publish.publish(out, build.facts(older), older)
-    app = cli.typer.Typer()
-    app.command()(cli.show)
-    run = CliRunner().invoke
 
-    shown = run(app, ["--out", str(out)])
+    def run(*arguments, **more):
+        return CliRunner().invoke(app, ["show", *arguments], **more)
+
+    shown = run("--out", str(out))
     assert shown.output == (out / DATE / "report.txt").read_text()
     assert text.as_text(build.facts(a_day(50))) in shown.output
-    assert json.loads(run(app, ["--out", str(out), "--date", DATE, "--json"]).output)["v"] == json_export.VERSION
-    assert run(app, [str(out)], env={"SHIPPER_REPORT": "/nowhere"}).output == shown.output
-    assert isinstance(run(app, [str(out), "--out", "/elsewhere"]).exception, UsageError)
+    assert json.loads(run("--out", str(out), "--date", DATE, "--json").output)["v"] == json_export.VERSION
+    assert run(str(out), env={"SHIPPER_REPORT": "/nowhere"}).output == shown.output
+    assert isinstance(run(str(out), "--out", "/elsewhere").exception, UsageError)
 
 
 def test_show_reports_what_there_is(out, tmp_path):
     with pytest.raises(Unavailable, match="2026-11-20"):
-        cli.find_report(out, "2026-11-19")
+        verbs.find_report(out, "2026-11-19")
     with pytest.raises(UsageError):
-        cli.find_report(out, "20.11.2026")
+        verbs.find_report(out, "20.11.2026")
     with pytest.raises(ConfigError):
-        cli.find_report(tmp_path / "nowhere", "latest")
+        verbs.find_report(tmp_path / "nowhere", "latest")
 
 
 def used():
@@ -198,9 +199,7 @@ def used():
 
 def test_show_needs_neither_spark_nor_a_second(out):
     script = (
-        "import sys; sys.modules['pyspark'] = None;"
-        "from spark_analytics.cli import show;"
-        f"show({str(out)!r}, 'latest', False)"
+        f"import sys; sys.modules['pyspark'] = None;from spark_analytics.cli import app;app(['show', {str(out)!r}])"
     )
     began = used()
 

@@ -9,8 +9,8 @@ import tracemalloc
 import pytest
 
 from spark_analytics.lines.log_formats import LineKind, LogFormat
-from spark_analytics.patterns import cli, cluster, mask
-from spark_analytics.patterns.cli import patterns_of
+from spark_analytics.patterns import app, cluster, mask
+from spark_analytics.patterns.app import patterns_of
 from spark_analytics.patterns.cluster import REST
 from spark_analytics.patterns.mask import masked, pattern_text
 
@@ -133,7 +133,7 @@ def test_no_line_makes_a_header_slow(family):
 
 
 def test_more_texts_than_the_most_take_bounded_memory(monkeypatch):
-    monkeypatch.setattr(cli, "MAX_DISTINCT", 500)
+    monkeypatch.setattr(app, "MAX_DISTINCT", 500)
     monkeypatch.setattr(cluster, "MAX_DISTINCT", 500)
     letters = "abcdefghijklmnop"
     words = ["".join(letters[int(digit, 16)] for digit in f"{n:06x}") for n in range(20_000)]

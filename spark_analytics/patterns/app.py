@@ -8,14 +8,13 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, BinaryIO
-
-import typer
+from typing import BinaryIO
 
 from shipper import line_times
 from shipper.errors import UsageError
 from spark_analytics.lines import log_formats
 from spark_analytics.lines.log_formats import LogFormat
+from spark_analytics.options import PatternsOptions
 from spark_analytics.patterns.cluster import MAX_DISTINCT, REST, Pattern, cluster_texts
 from spark_analytics.patterns.mask import pattern_text
 
@@ -84,16 +83,9 @@ def _ended(source: BinaryIO, newline: bytes) -> Iterator[bytes]:
         yield kept
 
 
-def patterns(
-    file: Annotated[
-        Path, typer.Argument(help="A log file, in any encoding; - for standard input.", show_default=False)
-    ],
-) -> None:
-    """Print the pattern of each line of FILE: its id, a tab, its template.
-
-    The patterns are those that a report without known patterns finds in the same lines.
-    """
-    with _opened(file) as stream:
+def patterns(options: PatternsOptions) -> None:
+    """Print the pattern of each line of the file. Raises UsageError: it cannot be read."""
+    with _opened(options.file) as stream:
         for pattern in patterns_of(stream):
             sys.stdout.buffer.write(f"{pattern.id}\t{pattern.template}\n".encode("utf-8", "replace"))
         sys.stdout.buffer.flush()
