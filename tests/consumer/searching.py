@@ -7,6 +7,7 @@ import subprocess
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import forking
@@ -20,7 +21,7 @@ from consumer.archive.selection import USUAL, Wanted
 from consumer.read.file_search import FileSearch, Hit, Request
 from consumer.read.neighbours import Neighbours
 from consumer.read.query import Query
-from consumer.read.search_pool import Search
+from consumer.read.search_pool import Search, _Done, _Progress, _scanned, _Task
 from shipper.layout import NANOSECONDS
 
 
@@ -41,16 +42,31 @@ class Searched(NamedTuple):
     search: Search
 
 
+class SearchHere(Search):
+    """A search without worker processes: of a small one the fork takes most of the time."""
+
+    def _assign(self) -> None:
+        number = self._order.popleft()
+        self._running[number] = _Task(self._bound(number))
+        self._sent = list[_Progress | _Done]()
+        link = SimpleNamespace(send=self._sent.append)
+        self._sent.append(_scanned(link, self._request, self._neighbours, number, self.parts[number], 0))
+
+    def _receive(self) -> None:
+        for message in self._sent:
+            self._finish(message) if isinstance(message, _Done) else self._hold(message)
+
+
 def search(
-    archive: Path, query: Query, *, limit: int = 0, newest_first: bool = False, jobs: int = 1,
+    archive: Path, query: Query, *, limit: int = 0, newest_first: bool = False, jobs: int = 0,
     idle: Callable[[], None] = lambda: None, neighbours: Neighbours | None = None, **more: Any,
 ) -> Searched:  # fmt: skip
-    """Every hit, in order."""
+    """Every hit, in order, found in this process or with jobs by as many workers."""
     allowance = more.get("allowance", USUAL) if more.get("by") is TimeOf.EVENT else None
     wanted = Wanted(since_ns=more.get("since_ns", 0), until_ns=more.get("until_ns"), allowance=allowance)
     parts = ArchiveReader(archive, archive.parent).find(wanted)
     request = Request(archive=ArchiveReader(archive), query=query, limit=limit, newest_first=newest_first, **more)
-    with Search(request, parts, jobs=jobs, neighbours=neighbours) as found:
+    with (Search if jobs else SearchHere)(request, parts, jobs=jobs, neighbours=neighbours) as found:
         hits = list(found.hits(idle))
         places = []
         for hit in hits:
