@@ -79,6 +79,7 @@ SLOW = {
     "consumer/test_hostile_messages.py::test_whatever_comes_ends_in_one_of_four_ways_and_inside_the_archive": "drawn",
     "consumer/test_search_queries.py::test_1000_random_queries_over_random_archives_equal_a_slow_reference": "drawn",
     "consumer/test_search_event_times.py::test_drawn_lines_have_the_time_of_a_slow_reference": "drawn",
+    "consumer/test_stored_times.py::test_a_window_of_one_percent_of_a_day_by_event_reads_at_most_five": "120 MB",
     "consumer/test_stored_times.py::test_drawn_files_and_windows_equal_a_reference_that_reads_each_line": "drawn",
     "consumer/test_stored_times.py::test_the_times_of_a_busy_file_take_less_than_a_percent": "13 MB",
     "consumer/test_tail_grep.py::test_the_same_lines_are_selected_as_by_comparing_each": "drawn",

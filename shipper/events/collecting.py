@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from shipper.events.table import error, info, warning
 from shipper.telemetry import Counter, Gauge, Histogram, logger
 
 MOST_RECENT = 20
@@ -36,9 +37,10 @@ _HOLES = Gauge("fshipper_archive_open_holes", "Sources that wait for missing blo
 _REWRITTEN = Counter("fshipper_archive_rewritten_total", "Valid blocks whose source checksum differs", ["partition"])
 _FORKED = Counter("fshipper_archive_forked_sources_total", "Sources that two producers continued", ["partition"])
 _CROSSED = Counter(
-    "fshipper_archive_sources_in_two_partitions_total", "Sources that arrived in a second partition without a move",
+    "fshipper_archive_sources_in_two_partitions_total",
+    "Sources that arrived in a second partition without a move",
     ["partition"],
-)  # fmt: skip
+)
 _SEALED = Counter("fshipper_archive_sealed_segments_total", "Segments sealed", ["partition"])
 _MERGED = Counter("fshipper_archive_merged_segments_total", "Small segments merged into larger ones", ["partition"])
 _DAMAGED = Counter(
@@ -46,9 +48,10 @@ _DAMAGED = Counter(
 )
 _REMOVED = Counter("fshipper_archive_removed_bytes_total", "Stored bytes of days that retention removed", ["reason"])
 _DOUBLED = Gauge(
-    "fshipper_archive_doubled_bytes", "Bytes of sources that sealed segments hold twice, by where the later copy is",
+    "fshipper_archive_doubled_bytes",
+    "Bytes of sources that sealed segments hold twice, by where the later copy is",
     ["partition"],
-)  # fmt: skip
+)
 _TROUBLE = Gauge("fshipper_archive_trouble", "1 while the archive cannot be written", ["partition"])
 _LINKS_FAILED = Counter(
     "fshipper_live_links_failed_total", "Open files that have no link below live/, as on file systems without links"
@@ -68,8 +71,7 @@ _REMOVED_HOST_DAYS = Counter(
 )
 _REMOVED_HOST_BYTES = Counter("fshipper_removed_host_bytes_total", "Bytes of segments in these days")
 _HOSTS_OVER_SHARE = Gauge(
-    "fshipper_hosts_over_share",
-    "Hosts that hold more than their fair share of keep_bytes, while the archive is larger",
+    "fshipper_hosts_over_share", "Hosts that hold more than their fair share of keep_bytes, while the archive is larger"
 )
 _CUT_DEAD_LETTERS = Counter(
     "fshipper_cut_dead_letters_total",
@@ -96,9 +98,8 @@ _HOST_BACKLOG_AGE = Gauge(
     "fshipper_hosts_backlog_age_seconds", "Age of the oldest byte that a live host has not shipped"
 )
 _PARTITION_LAG = Gauge(
-    "fshipper_partition_lag_messages", "Messages in the stream that are not archived, from the server",
-    ["partition"],
-)  # fmt: skip
+    "fshipper_partition_lag_messages", "Messages in the stream that are not archived, from the server", ["partition"]
+)
 _PARTITION_FILLED = Gauge(
     "fshipper_partition_filled_ratio", "Part of the stream's max_bytes that is used", ["partition"]
 )
@@ -127,9 +128,8 @@ def fleet_seen(*, states: Mapping[str, int], backlog: int, backlog_age: float) -
     _HOST_BACKLOG_AGE.set(backlog_age)
 
 
-def fleet_not_seen(*, error: str) -> None:
-    """The hosts' heartbeats and the partitions' lag cannot be read now; the collector continues to write."""
-    logger.warning("fleet_not_seen", error=error)
+@warning("The hosts' heartbeats and the partitions' lag cannot be read now; the collector continues to write.")
+def fleet_not_seen(*, error: str) -> None: ...
 
 
 def partition_seen(*, partition: int, lag: int, filled: float, collectors: int, top_host_ratio: float) -> None:
@@ -147,9 +147,13 @@ def partition_seen(*, partition: int, lag: int, filled: float, collectors: int, 
 def stream_crowded(*, partition: int, host: str, of_messages: float, filled: float) -> None:
     """The stream of a partition is nearly full, and `host` has the most messages in it: this part of them."""
     logger.warning(
-        "stream_crowded", partition=partition, host=host, of_messages=round(of_messages, 3), filled=round(filled, 3),
+        "stream_crowded",
+        partition=partition,
+        host=host,
+        of_messages=round(of_messages, 3),
+        filled=round(filled, 3),
         hint="docs/operations/troubleshooting.md, one host exceeds its limits",
-    )  # fmt: skip
+    )
 
 
 def partitions_gone(*, partitions: Iterable[int]) -> None:
@@ -166,9 +170,8 @@ def archive_measured(*, size: int, free: int) -> None:
     _ARCHIVE_FREE.set(free)
 
 
-def collector_started(*, directory: str, partitions: list[int]) -> None:
-    """A collector begins to write."""
-    logger.info("collector_started", directory=directory, partitions=partitions)
+@info("A collector begins to write.")
+def collector_started(*, directory: str, partitions: list[int]) -> None: ...
 
 
 def batch_committed(*, partition: int, outcomes: dict[str, int], octets: int, seconds: float, pending: int) -> None:
@@ -182,13 +185,13 @@ def batch_committed(*, partition: int, outcomes: dict[str, int], octets: int, se
     logger.debug("batch_committed", partition=partition, bytes=octets, seconds=round(seconds, 4), **outcomes)
 
 
-def dead_letter_cut(*, partition: int, host: str, letters: int) -> None:
-    """A host has more dead letters than its budget: these are kept with their reason and their first bytes only."""
-    _CUT_DEAD_LETTERS.inc(letters)
-    logger.warning(
-        "dead_letter_cut", partition=partition, host=host, letters=letters,
-        hint="`fshipper dlq ls` shows why its messages cannot be applied",
-    )  # fmt: skip
+@warning(
+    "A host has more dead letters than its budget: their reason and first bytes are kept.",
+    _CUT_DEAD_LETTERS,
+    by="letters",
+    hint="`fshipper dlq ls` shows why its messages cannot be applied",
+)
+def dead_letter_cut(*, partition: int, host: str, letters: int) -> None: ...
 
 
 def host_over_budget(*, partition: int, host: str, budget: str, messages: int) -> None:
@@ -198,18 +201,25 @@ def host_over_budget(*, partition: int, host: str, budget: str, messages: int) -
     """
     _OVER_BUDGET.labels(str(partition), budget).inc(messages)
     logger.error(
-        "host_over_budget", partition=partition, host=host, budget=budget, messages=messages,
+        "host_over_budget",
+        partition=partition,
+        host=host,
+        budget=budget,
+        messages=messages,
         hint="other hosts are not affected; docs/operations/troubleshooting.md, one host exceeds its limits",
-    )  # fmt: skip
+    )
 
 
 def question_refused(*, host: str, partition: int | None, reason: str) -> None:
     """A request on `ctl.up` is refused: its host sends too many, or requests what only the partitioner may have."""
     _REFUSED_QUESTIONS.labels("-" if partition is None else str(partition)).inc()
     logger.warning(
-        "question_refused", host=host, partition=partition, reason=reason,
+        "question_refused",
+        host=host,
+        partition=partition,
+        reason=reason,
         hint="nothing of other hosts is affected; if it continues, examine the host or revoke its key",
-    )  # fmt: skip
+    )
 
 
 def gap_recorded(*, partition: int, host: str, file: str, start: int, end: int, reason: str) -> None:
@@ -225,9 +235,8 @@ def exclusion_recorded(*, partition: int, host: str, file: str, start: int, end:
     logger.info("exclusion_recorded", partition=partition, host=host, file=file, start=start, end=end)
 
 
-def hole_opened(*, partition: int, host: str, file: str, start: int, end: int) -> None:
-    """Blocks are missing before one that came; the producer is expected to send them again."""
-    logger.warning("hole_opened", partition=partition, host=host, file=file, start=start, end=end)
+@warning("Blocks are missing before one that came; the producer is expected to send them again.")
+def hole_opened(*, partition: int, host: str, file: str, start: int, end: int) -> None: ...
 
 
 def holes_open(*, partition: int, count: int) -> None:
@@ -235,81 +244,57 @@ def holes_open(*, partition: int, count: int) -> None:
     _HOLES.labels(str(partition)).set(count)
 
 
-def hole_asked(*, partition: int, host: str, file: str, start: int, answer: str) -> None:
-    """A hole lasted, so the collector requested the bytes from its producer."""
-    logger.warning("hole_asked", partition=partition, host=host, file=file, start=start, answer=answer)
-
-
-def source_rewritten(*, partition: int, host: str, file: str, offset: int) -> None:
-    """A sound block continues other bytes than the archive has: the file was rewritten in place."""
-    _REWRITTEN.labels(str(partition)).inc()
-    logger.error("source_rewritten", partition=partition, host=host, file=file, offset=offset)
-
-
-def source_forked(*, partition: int, host: str, file: str, source: str, fork: str, start: int) -> None:
-    """Two producers continue one source with other bytes: the second one's are archived as a source of their own."""
-    _FORKED.labels(str(partition)).inc()
-    hint = "two machines use this name, or the file was rewritten; see docs/operations/troubleshooting.md"
-    logger.error(
-        "source_forked", partition=partition, host=host, file=file, source=source, fork=fork, start=start, hint=hint
-    )
-
-
-def source_archived_before(*, partition: int, other: int, host: str, file: str, source: str, watermark: int) -> None:
-    """A source arrives in a second partition without a move: what the archive holds is dropped, the rest is written."""
-    _CROSSED.labels(str(partition)).inc()
-    logger.warning(
-        "source_archived_before", partition=partition, other=other, host=host, file=file, source=source,
-        watermark=watermark,
-    )  # fmt: skip
-
-
-def collector_follows_map(*, version: int, partitions: int, configured: int) -> None:
-    """SHIPPER_PARTITIONS disagrees with the partition map of the server; the collector reads what the map uses."""
-    logger.warning(
-        "collector_follows_map", map_version=version, map_partitions=partitions, configured=configured,
-        hint="the map decides: SHIPPER_PARTITIONS is not needed",
-    )  # fmt: skip
-
-
-def partitions_without_stream(*, missing: list[int], there: list[int]) -> None:
-    """SHIPPER_READ_PARTITIONS names partitions that the server does not have; the collector waits for their streams."""
-    logger.warning(
-        "partitions_without_stream", missing=missing, there=there,
-        hint="set SHIPPER_READ_PARTITIONS (--partitions) to partitions that are there, or leave it out to read all",
-    )  # fmt: skip
+@warning("A hole lasted, so the collector requested the bytes from its producer.")
+def hole_asked(*, partition: int, host: str, file: str, start: int, answer: str) -> None: ...
+@error("A valid block continues other bytes: the file was rewritten in place.", _REWRITTEN, per="partition")
+def source_rewritten(*, partition: int, host: str, file: str, offset: int) -> None: ...
+@error(
+    "Two producers continue one source with other bytes: the second becomes a source of its own.",
+    _FORKED,
+    per="partition",
+    hint="two machines use this name, or the file was rewritten; see docs/operations/troubleshooting.md",
+)
+def source_forked(*, partition: int, host: str, file: str, source: str, fork: str, start: int) -> None: ...
+@warning("A source arrives in a second partition without a move: only the rest is written.", _CROSSED, per="partition")
+def source_archived_before(
+    *, partition: int, other: int, host: str, file: str, source: str, watermark: int
+) -> None: ...
+@warning(
+    "SHIPPER_PARTITIONS disagrees with the partition map of the server; the collector reads what the map uses.",
+    version="map_version",
+    partitions="map_partitions",
+    hint="the map decides: SHIPPER_PARTITIONS is not needed",
+)
+def collector_follows_map(*, version: int, partitions: int, configured: int) -> None: ...
+@warning(
+    "SHIPPER_READ_PARTITIONS names partitions that the server does not have; the collector waits for their streams.",
+    hint="set SHIPPER_READ_PARTITIONS (--partitions) to partitions that are there, or leave it out to read all",
+)
+def partitions_without_stream(*, missing: list[int], there: list[int]) -> None: ...
 
 
 def archived_elsewhere(*, partition: int, directory: str, collector: str, host: str, first: int, last: int) -> None:
     """Messages of a partition are in another collector's archive; this one continues after them."""
     logger.warning(
-        "archived_elsewhere", partition=partition, first_message=first, last_message=last, collector=collector,
-        on_host=host, directory=directory or "not known",
+        "archived_elsewhere",
+        partition=partition,
+        first_message=first,
+        last_message=last,
+        collector=collector,
+        on_host=host,
+        directory=directory or "not known",
         hint="one archive for all collectors: set the same SHIPPER_DIRECTORY, or audit each of them",
-    )  # fmt: skip
+    )
 
 
-def journal_unreadable(*, partition: int, journal: str, error: str) -> None:
-    """The journal of another partition cannot be read: what it archived of a new source here is not known."""
-    logger.error("journal_unreadable", partition=partition, journal=journal, error=error)
-
-
-def message_dead_lettered(*, partition: int, sequence: int, subject: str, reason: str) -> None:
-    """A message fails for its own sake and is kept in the dead letters."""
-    _DEAD_LETTERS.labels(str(partition)).inc()
-    logger.error("message_dead_lettered", partition=partition, sequence=sequence, subject=subject, reason=reason)
-
-
-def host_crowded(*, partition: int, host: str, messages: int) -> None:
-    """A host has too many open files, so lines of further ones go to its `overflow.log`."""
-    _CROWDED.labels(str(partition)).inc(messages)
-    logger.warning("host_crowded", partition=partition, host=host, messages=messages)
-
-
-def redacted_counts_ignored(*, partition: int, host: str, blocks: int) -> None:
-    """A host sent counts of its redaction that are none. Its lines are archived as always."""
-    _BAD_COUNTS.labels(str(partition)).inc(blocks)
-    logger.warning("redacted_counts_ignored", partition=partition, host=host, blocks=blocks)
+@error("The journal of another partition cannot be read: what it archived of a new source here is not known.")
+def journal_unreadable(*, partition: int, journal: str, error: str) -> None: ...
+@error("A message fails for its own sake and is kept in the dead letters.", _DEAD_LETTERS, per="partition")
+def message_dead_lettered(*, partition: int, sequence: int, subject: str, reason: str) -> None: ...
+@warning("A host has too many open files: more go to `overflow.log`.", _CROWDED, per="partition", by="messages")
+def host_crowded(*, partition: int, host: str, messages: int) -> None: ...
+@warning("A host sent unreadable counts of its redaction.", _BAD_COUNTS, per="partition", by="blocks")
+def redacted_counts_ignored(*, partition: int, host: str, blocks: int) -> None: ...
 
 
 def archive_failed(*, partition: int, error: str) -> None:
@@ -329,9 +314,8 @@ def archive_recovered(*, partition: int) -> None:
     logger.info("archive_recovered", partition=partition)
 
 
-def archive_repaired(*, file: str, cut: int) -> None:
-    """A file was longer than its committed length, as after a kill between write and journal; the rest was cut off."""
-    logger.info("archive_repaired", file=file, cut_bytes=cut)
+@info("A file was longer than its committed length, as after a kill: the rest was cut off.", cut="cut_bytes")
+def archive_repaired(*, file: str, cut: int) -> None: ...
 
 
 def live_link_failed(*, file: str, error: str, is_first: bool) -> None:
@@ -388,64 +372,36 @@ def _forget(partition: int) -> None:
             gauge.remove(str(partition))
 
 
-def leases_refused(*, error: str) -> None:
-    """No leases, so only the locks on this machine keep two collectors from the same partition."""
-    hint = "let the collector publish to $KV.fshipper.>, see deploy/nats/nats-server.conf"
-    logger.warning("leases_refused", error=error, hint=hint)
-
-
-def partition_refused(*, partition: int, error: str) -> None:
-    """This collector cannot take a partition; the others go on."""
-    logger.error("partition_refused", partition=partition, error=error)
-
-
-def streams_refused(*, error: str) -> None:
-    """Streams were added that this collector cannot read with its settings; it goes on with those that it had."""
-    logger.error("streams_refused", error=error)
-
-
-def consumer_created(*, stream: str, consumer: str) -> None:
-    """The consumer was missing, and the collector created it again; reading continues where the journal is."""
-    _CONSUMERS.inc()
-    logger.warning("consumer_created", stream=stream, consumer=consumer)
-
-
-def consumer_not_created(*, stream: str, consumer: str, error: str) -> None:
-    """The consumer is missing, and the server refuses to create it."""
-    logger.warning("consumer_not_created", stream=stream, consumer=consumer, error=error)
-
-
-def standing_by(*, partitions: int) -> None:
-    """Other collectors write every partition; this one takes over when one of them ends."""
-    logger.info("standing_by", partitions=partitions)
-
-
-def streams_found(*, partitions: list[int]) -> None:
-    """Partitions whose streams were created while the collector runs."""
-    logger.info("streams_found", partitions=partitions)
-
-
-def history_changed(*, partition: int, applied: int, reason: str) -> None:
-    """The stream is not the one that the journal knows; it is read again from its first message."""
-    logger.warning("history_changed", partition=partition, applied=applied, reason=reason)
-
-
-def segment_sealed(*, partition: int, path: str, lines: int, octets: int) -> None:
-    """A segment is closed for good."""
-    _SEALED.labels(str(partition)).inc()
-    logger.info("segment_sealed", partition=partition, path=path, lines=lines, bytes=octets)
-
-
-def segments_merged(*, partition: int, path: str, parts: int) -> None:
-    """Small segments of a day that is over became one."""
-    _MERGED.labels(str(partition)).inc(parts)
-    logger.info("segments_merged", partition=partition, path=path, parts=parts)
-
-
-def segment_damaged(*, partition: int, path: str, reason: str) -> None:
-    """A sealed segment differs from its manifest: it was not merged, and is left as it is."""
-    _DAMAGED.labels(str(partition)).inc()
-    logger.error("segment_damaged", partition=partition, path=path, reason=reason, hint="fshipper audit has details")
+@warning(
+    "No leases, so only the locks on this machine keep two collectors from the same partition.",
+    hint="let the collector publish to $KV.fshipper.>, see deploy/nats/nats-server.conf",
+)
+def leases_refused(*, error: str) -> None: ...
+@error("This collector cannot take a partition; the others go on.")
+def partition_refused(*, partition: int, error: str) -> None: ...
+@error("Streams were added that this collector cannot read with its settings; it goes on with those that it had.")
+def streams_refused(*, error: str) -> None: ...
+@warning("The consumer was missing, and the collector created it again.", _CONSUMERS)
+def consumer_created(*, stream: str, consumer: str) -> None: ...
+@warning("The consumer is missing, and the server refuses to create it.")
+def consumer_not_created(*, stream: str, consumer: str, error: str) -> None: ...
+@info("Other collectors write every partition; this one takes over when one of them ends.")
+def standing_by(*, partitions: int) -> None: ...
+@info("Partitions whose streams were created while the collector runs.")
+def streams_found(*, partitions: list[int]) -> None: ...
+@warning("The stream is not the one that the journal knows; it is read again from its first message.")
+def history_changed(*, partition: int, applied: int, reason: str) -> None: ...
+@info("A segment is closed for good.", _SEALED, per="partition")
+def segment_sealed(*, partition: int, path: str, lines: int, octets: int) -> None: ...
+@info("Small segments of a day that is over became one.", _MERGED, per="partition", by="parts")
+def segments_merged(*, partition: int, path: str, parts: int) -> None: ...
+@error(
+    "A sealed segment differs from its manifest: it is left as it is.",
+    _DAMAGED,
+    per="partition",
+    hint="fshipper audit has details",
+)
+def segment_damaged(*, partition: int, path: str, reason: str) -> None: ...
 
 
 def duplicates_counted(*, octets: Mapping[int, int]) -> None:
@@ -454,10 +410,11 @@ def duplicates_counted(*, octets: Mapping[int, int]) -> None:
         _DOUBLED.labels(str(partition)).set(count)
 
 
-def archive_doubled(*, octets: int) -> None:
-    """More bytes than before are in the archive twice."""
-    hint = "fshipper audit --repair-duplicates shows the later copies; with --yes it removes them"
-    logger.error("archive_doubled", bytes=octets, hint=hint)
+@error(
+    "More bytes than before are in the archive twice.",
+    hint="fshipper audit --repair-duplicates shows the later copies; with --yes it removes them",
+)
+def archive_doubled(*, octets: int) -> None: ...
 
 
 def host_day_removed(*, date: str, host: str, octets: int, segments: int) -> None:
@@ -472,55 +429,35 @@ def hosts_over_share(*, hosts: Sequence[str], share: int) -> None:
     _HOSTS_OVER_SHARE.set(len(hosts))
     if hosts:
         logger.warning(
-            "hosts_over_share", hosts=list(hosts[:5]), count=len(hosts), share_bytes=share,
+            "hosts_over_share",
+            hosts=list(hosts[:5]),
+            count=len(hosts),
+            share_bytes=share,
             hint="their oldest closed days are removed first; other hosts lose nothing",
-        )  # fmt: skip
+        )
 
 
-def day_removed(*, date: str, reason: str, octets: int, segments: int) -> None:
-    """A day that is too old, or exceeds the size limit, was removed from the archive."""
-    _REMOVED.labels(reason).inc(octets)
-    logger.info("day_removed", date=date, reason=reason, bytes=octets, segments=segments)
-
-
-def days_failed(*, error: str) -> None:
-    """Days that are over could not be merged, closed or removed now; it is tried again."""
-    logger.error("days_failed", error=error)
-
-
-def day_closed(*, date: str) -> None:
-    """Every segment of a day is sealed."""
-    logger.info("day_closed", date=date)
-
-
-def stream_purged(*, partition: int, below: int, messages: int) -> None:
-    """Messages that are in the archive were removed from the stream."""
-    _PURGED.labels(str(partition)).inc(messages)
-    logger.info("stream_purged", partition=partition, below=below, messages=messages)
-
-
-def holes_passed_by(*, partition: int, holes: int, below: int) -> None:
-    """The stream is full of blocks after open holes. Their producers send these again, so the stream may drop them."""
-    logger.info("holes_passed_by", partition=partition, holes=holes, below=below)
-
-
-def site_purged(*, partition: int, messages: int) -> None:
-    """Messages that are in the archive were removed from the edge site's stream."""
-    logger.info("site_purged", partition=partition, messages=messages)
-
-
-def site_away(*, partition: int, error: str) -> None:
-    """The edge site does not answer: it keeps its messages, and the collector retries."""
-    logger.info("site_away", partition=partition, error=error)
-
-
-def site_refused(*, partition: int, error: str) -> None:
-    """This collector has no right to read or purge the stream of the edge site, which fills up."""
-    hint = "nothing is lost, but no collector purges the site's stream: docs/guides/edge-sites.md names the rights"
-    logger.warning("site_refused", partition=partition, error=error, hint=hint)
-
-
-def site_differs(*, partition: int) -> None:
-    """The edge site's stream holds something else than what was sourced from it: it lost its last seconds, or more."""
-    hint = "its producers send again what they still have; nothing is purged there meanwhile: docs/guides/edge-sites.md"
-    logger.error("site_differs", partition=partition, hint=hint)
+@info("Retention removed a day from the archive.", _REMOVED, per="reason", by="octets")
+def day_removed(*, date: str, reason: str, octets: int, segments: int) -> None: ...
+@error("Days that are over could not be merged, closed or removed now; it is tried again.")
+def days_failed(*, error: str) -> None: ...
+@info("Every segment of a day is sealed.")
+def day_closed(*, date: str) -> None: ...
+@info("Messages that are in the archive were removed from the stream.", _PURGED, per="partition", by="messages")
+def stream_purged(*, partition: int, below: int, messages: int) -> None: ...
+@info("The stream is full of blocks after open holes. Their producers send these again, so the stream may drop them.")
+def holes_passed_by(*, partition: int, holes: int, below: int) -> None: ...
+@info("Messages that are in the archive were removed from the edge site's stream.")
+def site_purged(*, partition: int, messages: int) -> None: ...
+@info("The edge site does not answer: it keeps its messages, and the collector retries.")
+def site_away(*, partition: int, error: str) -> None: ...
+@warning(
+    "This collector has no right to read or purge the stream of the edge site, which fills up.",
+    hint="nothing is lost, but no collector purges the site's stream: docs/guides/edge-sites.md names the rights",
+)
+def site_refused(*, partition: int, error: str) -> None: ...
+@error(
+    "The edge site's stream holds something else than what was sourced from it: it lost its last seconds, or more.",
+    hint="its producers send again what they still have; nothing is purged there meanwhile: docs/guides/edge-sites.md",
+)
+def site_differs(*, partition: int) -> None: ...

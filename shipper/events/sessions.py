@@ -1,18 +1,12 @@
 """What can happen to both programs."""
 
-import time
-
+from shipper.events.table import info, is_due, warning
 from shipper.telemetry import Counter, logger
 from shipper.units import printable
-
-LOG_INTERVAL_SECONDS = 60.0
-"""Minimum interval between two log lines about control messages that are ignored for one reason, or a busy stream."""
 
 _CONTROL_IGNORED = Counter(
     "fshipper_control_ignored_total", "Control messages that were neither obeyed nor answered", ["reason"]
 )
-_CONTROL_LOGGED_AT: dict[str, float] = {}
-_BUSY_LOGGED_AT: dict[str, float] = {}
 _SESSIONS = Counter("fshipper_sessions_ended_total", "Sessions with the server that ended in trouble", ["program"])
 _UNREADABLE_MESSAGES = Counter(
     "fshipper_unreadable_messages_total", "Stored messages that could not be read and were left out"
@@ -30,16 +24,18 @@ _REFUSED_REQUESTS = Counter(
 )
 
 
-def host_refused(*, name: str) -> None:
-    """An HTTP request had a `Host` that is neither the machine's nor allowed: a proxy, a service name, or an attack."""
-    _REFUSED_REQUESTS.inc()
-    logger.warning("host_refused", name=name, hint="SHIPPER_ALLOWED_HOSTS allows names")
-
-
-def origin_refused(*, origin: str) -> None:
-    """A page of another origin sent a request: a dashboard that embeds the page, or an attack."""
-    _REFUSED_REQUESTS.inc()
-    logger.warning("origin_refused", origin=origin, hint="open the page by its own address")
+@warning(
+    "An HTTP request had a `Host` that is neither the machine's nor allowed: a proxy, a service name, or an attack.",
+    _REFUSED_REQUESTS,
+    hint="SHIPPER_ALLOWED_HOSTS allows names",
+)
+def host_refused(*, name: str) -> None: ...
+@warning(
+    "A page of another origin sent a request: a dashboard that embeds the page, or an attack.",
+    _REFUSED_REQUESTS,
+    hint="open the page by its own address",
+)
+def origin_refused(*, origin: str) -> None: ...
 
 
 def session_ended(*, program: str, error: str, hint: str, retry_in: float) -> None:
@@ -52,9 +48,7 @@ def session_ended(*, program: str, error: str, hint: str, retry_in: float) -> No
 def control_ignored(*, subject: str, reason: str) -> None:
     """A control message was ignored; logged at most once a minute for each reason."""
     _CONTROL_IGNORED.labels(reason).inc()
-    now = time.monotonic()
-    if now - _CONTROL_LOGGED_AT.get(reason, -LOG_INTERVAL_SECONDS) >= LOG_INTERVAL_SECONDS:
-        _CONTROL_LOGGED_AT[reason] = now
+    if is_due("control_ignored", reason):
         logger.warning("control_ignored", subject=subject, reason=reason)
 
 
@@ -74,25 +68,16 @@ def stream_full(*, error: str, hint: str, retry_in: float) -> None:
 
 def stream_busy(*, error: str, hint: str) -> None:
     """The server's queue of the stream is full; refused messages are sent again soon. Logged at most once a minute."""
-    now = time.monotonic()
-    if now - _BUSY_LOGGED_AT.get(error, -LOG_INTERVAL_SECONDS) >= LOG_INTERVAL_SECONDS:
-        _BUSY_LOGGED_AT[error] = now
+    if is_due("stream_busy", error):
         logger.warning("stream_busy", error=error, hint=hint)
 
 
-def session_begun(*, program: str, subject: str) -> None:
-    """A session with the server works."""
-    logger.info("session_begun", program=program, subject=subject)
-
-
-def drained(*, program: str, left: int) -> None:
-    """A program ended; `left` blocks are sent or read again by the next run."""
-    logger.info("drained", program=program, left=left)
-
-
-def ended_without_session(*, program: str, reason: str) -> None:
-    """A program ended before a session worked: it sent, or read, nothing."""
-    logger.warning("ended_without_session", program=program, reason=reason)
+@info("A session with the server works.")
+def session_begun(*, program: str, subject: str) -> None: ...
+@info("A program ended; `left` blocks are sent or read again by the next run.")
+def drained(*, program: str, left: int) -> None: ...
+@warning("A program ended before a session worked: it sent, or read, nothing.")
+def ended_without_session(*, program: str, reason: str) -> None: ...
 
 
 def progress_stopped(*, what: str, seconds: float) -> None:
@@ -105,11 +90,7 @@ def collector_reloaded() -> None:
     logger.info("settings_reloaded")
 
 
-def stream_served(*, partition: int, host: str) -> None:
-    """A producer met a partition without a stream, and it was made from the template."""
-    logger.info("stream_served", partition=partition, host=host)
-
-
-def stream_refused(*, partition: object, host: str, reason: str) -> None:
-    """A producer requests a stream that must not exist."""
-    logger.warning("stream_refused", partition=partition, host=host, reason=reason)
+@info("A producer met a partition without a stream, and it was made from the template.")
+def stream_served(*, partition: int, host: str) -> None: ...
+@warning("A producer requests a stream that must not exist.")
+def stream_refused(*, partition: object, host: str, reason: str) -> None: ...

@@ -7,6 +7,7 @@ import subprocess
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import forking
@@ -20,7 +21,7 @@ from consumer.archive.selection import USUAL, Wanted
 from consumer.read.file_search import FileSearch, Hit
 from consumer.read.neighbours import Neighbours
 from consumer.read.query import Query
-from consumer.read.search_pool import Search
+from consumer.read.search_pool import Search, _Done, _Progress, _scanned, _Task
 from consumer.read.search_request import Request
 from shipper.layout import NANOSECONDS
 
@@ -42,16 +43,33 @@ class Searched(NamedTuple):
     search: Search
 
 
+class SearchHere(Search):
+    """A search without worker processes: of a small one the fork takes most of the time."""
+
+    def _assign(self) -> None:
+        number = self._order.popleft()
+        self._running[number] = _Task(self._bound(number))
+        self._sent = list[_Progress | _Done]()
+        link = SimpleNamespace(send=self._sent.append)
+        self._sent.append(_scanned(link, self._request, self._neighbours, number, self.parts[number], 0))
+
+    def _receive(self) -> None:
+        for message in self._sent:
+            self._finish(message) if isinstance(message, _Done) else self._hold(message)
+
+
 def search(
-    archive: Path, query: Query, *, jobs: int = 1, idle: Callable[[], None] = lambda: None,
+    archive: Path, query: Query, *, jobs: int = 0, idle: Callable[[], None] = lambda: None,
     neighbours: Neighbours | None = None, by: TimeOf = TimeOf.STORED, since_ns: int = 0, until_ns: int | None = None,
     **more: Any,
 ) -> Searched:  # fmt: skip
-    """Every hit, in order."""
+    """Every hit, in order, found in this process or with jobs by as many workers."""
     wanted = Wanted(since_ns=since_ns, until_ns=until_ns, allowance=USUAL if by is TimeOf.EVENT else None)
     reader = ArchiveReader(archive, archive.parent)
     request, parts = Request(query=query, wanted=wanted, **more), reader.find(wanted)
-    with Search(request, parts, jobs=jobs, neighbours=neighbours or Neighbours(reader)) as found:
+    with (Search if jobs else SearchHere)(
+        request, parts, jobs=jobs, neighbours=neighbours or Neighbours(reader)
+    ) as found:
         hits = list(found.hits(idle))
         places = []
         for hit in hits:
