@@ -238,10 +238,6 @@ class _EditedPiece(NamedTuple):
     text: Text | None
 
 
-MOST_NAMES = 10_000
-"""Names of files that are remembered as checked."""
-
-
 class Encoder:
     """Encodes pieces as messages. One caller at a time; two threads may compress, each with its own compressor."""
 
@@ -249,7 +245,7 @@ class Encoder:
         self._compressor = compressor
         self._second_compressor = Compressor(compressor.encoding)
         self._edits = edits
-        self._names: set[str] = set()  # of files, checked for secrets
+        self._reported: set[str] = set()  # names of files that were redacted
         self.destination: Destination | None = None  #: its version of the partition map is in each block
 
     def entries(self, pieces: Iterable[Piece], second: Executor | None = None) -> list[Entry]:
@@ -273,25 +269,22 @@ class Encoder:
 
     def _edited(self, pieces: Iterable[Piece]) -> Iterator[_EditedPiece]:
         for piece in pieces:
-            self._check_name(piece.file)
             yield _EditedPiece(piece, self._edits.of_piece(piece))
 
-    def _check_name(self, file: str) -> None:
-        """Report a name that holds a secret, once: it is shipped as it is."""
-        if file in self._names:
-            return
-        if len(self._names) >= MOST_NAMES:
-            self._names.clear()
-        self._names.add(file)
-        for name in self._edits.secret_names([file]):
-            events.file_name_holds_secret(redacted_name=name)
+    def _name_of(self, piece: Piece) -> str:
+        """The name of a piece's file in the archive. Reports one that is redacted, once."""
+        name = self._edits.of_name(piece.file)
+        if name != piece.file and name not in self._reported:
+            self._reported.add(name)
+            events.file_name_redacted(name=name, source=piece.source)
+        return name
 
     def _entry(self, compressor: Compressor, read_at: str, piece: Piece, text: Text | None = None) -> Entry:
         content = piece.data if text is None else text.content
         lines = count_lines(content)
         block = Block(
             source=piece.source,
-            file=piece.file,
+            file=self._name_of(piece),
             span=piece.span,
             origin=piece.origin,
             lines=lines,

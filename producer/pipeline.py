@@ -460,7 +460,7 @@ def pipeline_of(
         destination,
         wait_seconds=task.recover_wait,
         when_silent=task.when_silent,
-        spools=following.spools,
+        local_names=task.local_names,
         is_wanted=name_filter(following.watched),
         links=following.links,
     )

@@ -38,7 +38,7 @@ class Recovery:
 
     `wait_seconds`: maximum wait for the collector, over all sessions, if the stream shows that the host shipped before.
     Without the collector's reply only the source of the newest message continues, and all others are sent twice.
-    `spools`: archive names of inputs without a file, by the path of their spool.
+    `local_names`: local paths by their names in the archive, where these differ.
     `is_wanted`: whether the configuration names a file. No other file is opened, whatever a receipt names.
     """
 
@@ -47,7 +47,7 @@ class Recovery:
         destination: Destination,
         *,
         wait_seconds: float,
-        spools: Mapping[str, str],
+        local_names: Callable[[], Mapping[str, str]],
         is_wanted: Callable[[str], bool],
         links: Links = FOLLOWED_BY_OWNER,
         when_silent: WhenSilent = WhenSilent.BEGIN_ANEW,
@@ -57,7 +57,7 @@ class Recovery:
         self._when_silent = when_silent
         self._is_wanted = is_wanted
         self._links = links
-        self._local = {name: path for path, name in spools.items()}
+        self._local_names = local_names
         self._start_over()
         destination.on_move(self._start_over)
 
@@ -79,7 +79,8 @@ class Recovery:
         pasts = [await self._past(publisher, number) for number in (self._destination.partition, *others)]
         known = [receipt for past in pasts if past.told for receipt in past.told.receipts]
         known += [pasts[0].newest] if pasts[0].newest else []  # for other streams only archived bytes count
-        known = [receipt._replace(file=self._local.get(receipt.file, receipt.file)) for receipt in known]
+        local = await asyncio.to_thread(self._local_names)
+        known = [receipt._replace(file=local.get(receipt.file, receipt.file)) for receipt in known]
         known = [receipt for receipt in known if self._is_wanted(receipt.file)]
         found = await asyncio.to_thread(prove, known, list(nameless().values()), self._links)
         for past in pasts:

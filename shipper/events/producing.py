@@ -301,10 +301,11 @@ def name_excluded(*, path: str, reason: str) -> None:
     logger.info("name_excluded", file=path, reason=reason)
 
 
-def file_name_holds_secret(*, redacted_name: str) -> None:
-    """The name of a file holds what would be redacted in a line; names are shipped as they are."""
+def file_name_redacted(*, name: str, source: str) -> None:
+    """The name of a file holds what is redacted in a line: it is shipped as `name`."""
     _SECRET_NAMES.inc()
-    logger.warning("file_name_holds_secret", file=redacted_name, hint="names are not redacted: rename the file")
+    hint = "fshipper produce --dry-run shows the local name"
+    logger.warning("file_name_holds_secret", file=name, source=source, hint=hint)
 
 
 def fifo_not_read(*, path: str) -> None:

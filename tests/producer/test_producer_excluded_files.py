@@ -477,7 +477,7 @@ async def test_no_receipt_makes_the_producer_open_a_file_that_the_configuration_
     recovery = recover.Recovery(
         Destination("logs", "h", Place(partition=0)),
         wait_seconds=0.0,
-        spools={},
+        local_names=dict,
         is_wanted=name_filter(Watched((str(named),))),
     )
     opened = Opened(monkeypatch)
