@@ -6,10 +6,12 @@ The process runs one pipeline after another: each SIGHUP ends a pipeline and sta
 import asyncio
 import contextlib
 import glob
+import hashlib
 import math
 import os
 import re
 import resource
+import secrets
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -30,14 +32,14 @@ from producer.inputs.spool import SPOOLS
 from producer.options import Following, Order, Task, WhenSilent
 from producer.pipeline import Pipeline, pipeline_of
 from producer.session.delivery import Shipped
-from producer.session.host_name_guard import HostNameGuard, this_instance
+from producer.session.host_name_guard import HostNameGuard, machine_id, this_instance
 from producer.tailer.file_reader import file_limit
 from producer.tailer.retained_files import Bounds, RetainedFiles
 from producer.transform.edits import Edits
 from shipper import events
 from shipper.compression import Compressor
 from shipper.config import default_host
-from shipper.durable_files import Lock, LockHeld, LockHolder, private_directory
+from shipper.durable_files import Lock, LockHeld, LockHolder, private_directory, replace_file
 from shipper.errors import ConfigError, Fatal, NothingToShip
 from shipper.http_endpoints import serving
 from shipper.jetstream.publisher import JetStreamPublisher
@@ -348,6 +350,22 @@ def state_path(settings: ProducerSettings, host: str) -> Path:
     return state / "producer" / host
 
 
+NAME_KEY = "names.key"
+"""The file in the state directory with the key of the hashes in redacted names of files."""
+
+
+def _name_key(state: Path) -> bytes:
+    """The key of the hashes in redacted names of files, or what the first start writes.
+
+    Where the machine has an id it is made of that: it is the same after a loss of the state directory.
+    """
+    try:
+        return (state / NAME_KEY).read_bytes()
+    except OSError:
+        machine = machine_id()
+        return hashlib.sha256(f"fshipper names {machine}".encode()).digest() if machine else secrets.token_bytes(32)
+
+
 def _task(settings: Settings, host: str, watched: Watched, *, once: bool, new: bool) -> Task:
     chosen = settings.producer
     if chosen.pattern_time is not None:
@@ -359,6 +377,7 @@ def _task(settings: Settings, host: str, watched: Watched, *, once: bool, new: b
         charset=chosen.charset,
         zones=HostZones.of(chosen.timezone, chosen.timezones),
         most_bytes=min(2 * chosen.block, MAX_BLOCK_BYTES),
+        name_key=_name_key(state_path(chosen, host)),
     )
     recover_wait = math.inf if chosen.recover_wait is None else chosen.recover_wait
     following = Following(
@@ -429,6 +448,8 @@ def _state_directory(settings: ProducerSettings, host: str) -> Path:
     try:
         private_directory(directory)
         (directory / "lock").touch(mode=0o600)
+        if not (directory / NAME_KEY).exists():
+            replace_file(directory / NAME_KEY, _name_key(directory), mode=0o600)
     except OSError as error:
         raise ConfigError(
             f"cannot use the state directory {directory}: {error.strerror}",

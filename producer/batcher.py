@@ -202,10 +202,6 @@ class _EditedPiece(NamedTuple):
     text: Text | None
 
 
-MOST_NAMES = 10_000
-"""Names of files that are remembered as checked."""
-
-
 class Encoder:
     """Encodes pieces as messages. One caller at a time; two threads may compress, each with its own compressor.
 
@@ -224,7 +220,7 @@ class Encoder:
         self._edits = edits
         self._labels = labels
         self._destination = destination
-        self._names: set[str] = set()  # of files, checked for secrets
+        self._reported: set[str] = set()  # names of files that were redacted
 
     def entries(self, pieces: Iterable[Piece], second: Executor | None = None) -> list[Entry]:
         """One entry per piece, in order. Each piece is encoded before the next is read, and its raw bytes are dropped.
@@ -247,25 +243,22 @@ class Encoder:
 
     def _edited(self, pieces: Iterable[Piece]) -> Iterator[_EditedPiece]:
         for piece in pieces:
-            self._check_name(piece.file)
             yield _EditedPiece(piece, self._edits.of_piece(piece))
 
-    def _check_name(self, file: str) -> None:
-        """Report a name that holds a secret, once: it is shipped as it is."""
-        if file in self._names:
-            return
-        if len(self._names) >= MOST_NAMES:
-            self._names.clear()
-        self._names.add(file)
-        for name in self._edits.secret_names([file]):
-            events.file_name_holds_secret(redacted_name=name)
+    def _name_of(self, piece: Piece) -> str:
+        """The name of a piece's file in the archive. Reports one that is redacted, once."""
+        name = self._edits.of_name(piece.file)
+        if name != piece.file and name not in self._reported:
+            self._reported.add(name)
+            events.file_name_holds_secret(name=name, source=piece.source)
+        return name
 
     def _entry(self, compressor: Compressor, read_at: str, piece: Piece, text: Text | None = None) -> Entry:
         content = piece.data if text is None else text.content
         lines = count_lines(content)
         block = Block(
             source=piece.source,
-            file=piece.file,
+            file=self._name_of(piece),
             span=piece.span,
             origin=piece.origin,
             lines=lines,

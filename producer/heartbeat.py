@@ -7,8 +7,9 @@ The backlog is measured for them: bytes of the files that are not acknowledged, 
 """
 
 import heapq
+import itertools
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
@@ -52,12 +53,9 @@ class BacklogMeter:
         self._measured_at = 0.0
 
     def measure(
-        self, readers: Iterable[FileReader], known: Mapping[str, Source], names: Mapping[str, str], now: float
+        self, readers: Iterable[FileReader], known: Mapping[str, Source], archive_name: Callable[[str], str], now: float
     ) -> Backlog:
-        """What is not acknowledged `now` (monotonic), also a last line that waits for its newline.
-
-        `names`: archive names by local path, of inputs without a file.
-        """
+        """What is not acknowledged `now` (monotonic), also a last line that waits for its newline."""
         before, self._since = self._since, {}
         octets = 0
         behind: list[tuple[int, str, str]] = []
@@ -67,7 +65,7 @@ class BacklogMeter:
                 continue
             octets += reader.size - source.offset
             self._since[reader.id] = self._aged(before.get(reader.id), reader.size, source.offset, now)
-            behind.append((reader.size - source.offset, reader.id, names.get(reader.file, reader.file)))
+            behind.append((reader.size - source.offset, reader.id, archive_name(reader.file)))
         self._measured_at = now
         oldest = min((since.seen_at for since in self._since.values()), default=now)
         worst = []
@@ -195,14 +193,25 @@ class Heartbeats:
             "behind": worst,
             "acknowledged_bytes": self._shipped,
             "acknowledged_seconds_ago": round(time.monotonic() - self._acknowledged_at, 1),
+            "redacted_names": self._redacted_names(),
             "trouble": self.trouble,
             "other_producer": self._guard.other,
         }
 
+    def _redacted_names(self) -> list[dict[str, Any]]:
+        """The files that are shipped under another name: their local names hold secrets."""
+        task = self._task
+        renamed = (
+            {"file": task.archive_name(each.file), "source": each.id, "device": each.key[0], "inode": each.key[1]}
+            for each in self._delivery.tailer.readers
+            if task.is_redacted(each.file)
+        )
+        return list(itertools.islice(renamed, MAX_FILES))
+
     def _measure(self, now: float) -> None:
         sources = self._delivery.tailer
         readers = sources.readers
-        self._backlog = self._backlogs.measure(readers, sources.acks.known, self._task.following.spools, now)
+        self._backlog = self._backlogs.measure(readers, sources.acks.known, self._task.archive_name, now)
         self._files, self._unreadable = len(readers), len(sources.unreadable)
         self._retained = sources.retained.octets
         self._measure_at = now + self._every

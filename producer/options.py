@@ -102,6 +102,19 @@ class Task:
     when_silent: WhenSilent = WhenSilent.BEGIN_ANEW  #: what to do when it did not answer until then
     delete_archived: float | None = None  #: seconds after the archive has all of a file; None: nothing is deleted
 
+    def archive_name(self, path: str) -> str:
+        """The name of a local file in the archive."""
+        return self.edits.of_name(self.following.spools.get(path, path))
+
+    def is_redacted(self, path: str) -> bool:
+        """Whether a local file has another name in the archive because its own holds a secret."""
+        return self.archive_name(path) != self.following.spools.get(path, path)
+
+    def local_names(self) -> dict[str, str]:
+        """Local paths by their names in the archive: of inputs, and of files whose names hold a secret."""
+        files = scanner.scan(self.following.watched).files if self.edits.redact else ()
+        return {self.archive_name(path): path for path in (*self.following.spools, *(seen.path for seen in files))}
+
     @property
     def message_bytes(self) -> int:
         """The most bytes of a message's payload."""

@@ -47,7 +47,7 @@ class Recovery:
         self._when_silent = task.when_silent
         self._is_wanted = scanner.name_filter(task.following.watched)
         self._links = task.following.links
-        self._local = {name: path for path, name in task.following.spools.items()}
+        self._local_names = task.local_names
         self._start_over()
         destination.on_move(self._start_over)
 
@@ -69,7 +69,8 @@ class Recovery:
         pasts = [await self._past(publisher, number) for number in (self._destination.partition, *others)]
         known = [receipt for past in pasts if past.told for receipt in past.told.receipts]
         known += [pasts[0].newest] if pasts[0].newest else []  # for other streams only archived bytes count
-        known = [receipt._replace(file=self._local.get(receipt.file, receipt.file)) for receipt in known]
+        local = await asyncio.to_thread(self._local_names)
+        known = [receipt._replace(file=local.get(receipt.file, receipt.file)) for receipt in known]
         known = [receipt for receipt in known if self._is_wanted(receipt.file)]
         found = await asyncio.to_thread(prove, known, list(nameless().values()), self._links)
         for past in pasts:

@@ -12,6 +12,7 @@ import sqlite3
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -78,6 +79,7 @@ def _report(settings: Settings, checkpoints: Checkpoints, spools: Path, *, once:
     task = planned(settings, once=once, new=checkpoints.fresh and not checkpoints.damaged)
     known = checkpoints.load()
     following = with_spools(task.following, {str(path / LOG): name for path, name in names_below(spools).items()})
+    task = replace(task, following=following)
     with contextlib.closing(new_tailer(following, checkpoints)) as sources:
         sources.resume(known)
         sources.scan()
@@ -87,7 +89,7 @@ def _report(settings: Settings, checkpoints: Checkpoints, spools: Path, *, once:
         reads = [
             Read(
                 path=reader.path,
-                file=following.spools.get(reader.file, reader.file),
+                file=task.archive_name(reader.file),
                 start=reader.offset,
                 bytes=reader.unread_bytes,
                 known=reader.id in ids,
@@ -98,8 +100,10 @@ def _report(settings: Settings, checkpoints: Checkpoints, spools: Path, *, once:
         skipped = list(skips(task.following, sources))
         notes = list(_warnings(task.following.watched, sources, farewells, checkpoints))
         notes += [
-            f"the name of {name} holds a secret: names are shipped as they are; rename the file"
-            for name in task.edits.secret_names(sorted({read.file for read in reads}))
+            f"{name}: this file's local name holds a secret, so that it is shipped under this one"
+            for name in sorted(
+                {task.archive_name(each.file) for each in sources.reading if task.is_redacted(each.file)}
+            )
         ]
     stream = stream_name(task.prefix, task.partition)
     inputs = inputs_named(settings.producer)

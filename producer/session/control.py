@@ -61,14 +61,11 @@ def archived_elsewhere(request: ResendRequest, source: Source) -> ResendReply | 
     return ResendReply(ResendAnswer.ARCHIVED, watermark) if watermark > request.start else None
 
 
-def _mark(source: Source, archive: str, names: Mapping[str, str]) -> SourceMark:
-    """How far this host shipped a source, and how much of it `archive` and the others hold; empty: all archives count.
-
-    `names`: archive names by local path, of inputs without a file.
-    """
+def _mark(source: Source, archive: str, archive_name: Callable[[str], str]) -> SourceMark:
+    """How far this host shipped a source, and what `archive` and the others hold of it; empty: all archives count."""
     return SourceMark(
         source=source.id,
-        file=names.get(source.file, source.file),
+        file=archive_name(source.file),
         origin=source.origin,
         offset=source.offset,
         size=max(source.size, source.offset),
@@ -85,7 +82,7 @@ class ControlHandler:
 
     def __init__(self, task: Task, delivery: Delivery, migration: Migration, check: DeliveryCheck) -> None:
         self._host = task.host
-        self._names = task.following.spools
+        self._archive_name = task.archive_name
         self._delivery = delivery
         self._migration = migration
         self._check = check
@@ -118,7 +115,7 @@ class ControlHandler:
                 return reply.to_json()
             case MarksRequest(archive):
                 newest_first = sorted(tailer.acks.known.values(), key=lambda source: -source.mtime_ns)
-                marks = as_many_as_fit(_mark(source, archive, self._names) for source in newest_first)
+                marks = as_many_as_fit(_mark(source, archive, self._archive_name) for source in newest_first)
                 return MarksReply(tuple(marks)).to_json()
             case PlaceRequest():
                 return self._migration.answer().to_json()

@@ -54,8 +54,7 @@ class Instance:
 def this_instance(state: Path) -> Instance:
     """This process, with its checkpoint in `state`, which exists."""
     found = state.stat()
-    # The machine's id only ever leaves it as part of a hash (machine-id(5)).
-    boot = (next(filter(None, map(_text, MACHINE_IDS)), ""), _text(BOOT_ID))
+    boot = (machine_id(), _text(BOOT_ID))
     return Instance(
         instance=_hash(*boot, str(state.resolve()), str(found.st_dev), str(found.st_ino)),
         kernel=_hash(*boot, str(_number_of(PROCESSES))),
@@ -64,6 +63,11 @@ def this_instance(state: Path) -> Instance:
         state=str(state),
         pid=os.getpid(),
     )
+
+
+def machine_id() -> str:
+    """The id of this machine, which only ever leaves it as part of a hash (machine-id(5)); empty: it has none."""
+    return next(filter(None, map(_text, MACHINE_IDS)), "")
 
 
 @functools.cache

@@ -5,6 +5,7 @@ blacked out (`redact`).
 """
 
 import enum
+import hmac
 import re
 from bisect import bisect_right
 from collections import Counter
@@ -126,6 +127,9 @@ CONTEXT_BYTES = 4096
 """How much of a line before a piece that begins in its middle the redaction of its rest takes into account."""
 NAME_BYTES = 64
 """How far before a secret the name may begin by which it is known."""
+MOST_NAMES = 10_000
+"""Names of files that are remembered."""
+HASH_DIGITS = 12
 _SEPARATOR = re.compile(rb"[ \t,;&|]+")
 _STARRED = re.compile(rb"[^\0]")
 
@@ -165,7 +169,9 @@ class Edits:
     charset: str = ""  #: utf-16 (where a file begins with a byte order mark), utf-16-le, utf-16-be
     zones: HostZones = UTC_HOST
     most_bytes: int = MAX_BLOCK_BYTES  #: how far a piece's text may grow; at least 1.5 times what is read of UTF-16
+    name_key: bytes = field(default=b"", repr=False)  #: of the hashes in names of files
     keys: KeyState = field(default_factory=KeyState, compare=False)
+    names: dict[str, str] = field(default_factory=dict, compare=False)  #: names in the archive that are known
 
     @classmethod
     def of(
@@ -177,6 +183,7 @@ class Edits:
         charset: str = "",
         zones: HostZones = UTC_HOST,
         most_bytes: int = MAX_BLOCK_BYTES,
+        name_key: bytes = b"",
     ) -> "Edits":
         """The edits that settings name. Raises PatternError: the settings have not been validated."""
         patterns = [text for text in redact if text not in KINDS]
@@ -194,6 +201,7 @@ class Edits:
             charset=charset,
             zones=zones,
             most_bytes=most_bytes,
+            name_key=name_key,
         )
 
     @property
@@ -233,15 +241,22 @@ class Edits:
         return _replaced(piece.data, self._fitting(changes, len(piece.data))) if changes else None
 
     def of_name(self, file: str) -> str:
-        """The name of a file with what would be redacted in a line replaced."""
-        name = file.encode("utf-8", "surrogateescape")
-        for begin, end, by, _ in reversed(self._redactions(name, [])):
-            name = name[:begin] + by + name[end:]
-        return name.decode("utf-8", "surrogateescape")
+        """The name of a file in the archive: in place of each secret what redaction writes, and a hash of the secret.
 
-    def secret_names(self, files: Iterable[str]) -> list[str]:
-        """Those of `files` whose names hold what would be redacted in a line, redacted."""
-        return [name for file in files if (name := self.of_name(file)) != file]
+        The hash keeps files apart, and is the same after a restart. Its key keeps people from trying secrets.
+        """
+        if not self.redact:
+            return file
+        if (known := self.names.get(file)) is None:
+            if len(self.names) >= MOST_NAMES:
+                self.names.clear()
+            name = file.encode("utf-8", "surrogateescape")
+            for begin, end, by, _ in reversed(self._redactions(name, [])):
+                digest = hmac.new(self.name_key, name[begin:end], "sha256").hexdigest()[:HASH_DIGITS]
+                name = b"%s%s-%s%s" % (name[:begin], by, digest.encode(), name[end:])
+            name = name if name.startswith(b"/") or not file.startswith("/") else b"/" + name
+            known = self.names[file] = name.decode("utf-8", "surrogateescape")
+        return known
 
     def _body_of_key(self, piece: Piece) -> list[_Found]:
         """What of `piece` goes on with a private key that an earlier piece began."""

@@ -48,7 +48,7 @@ _EDITED = Counter("fshipper_edited_places_total", "Redacted places, and lines co
 _REDACTED = Counter("fshipper_redacted_total", "Redacted places by rule; pattern-N is the user's pattern N", ["rule"])
 _SECRET_NAMES = Counter(
     "fshipper_secret_file_names_total",
-    "Files with a secret in the name, which is shipped as it is; counted once after each start or reload",
+    "Files with a secret in the name, which is redacted; counted once after each start or reload",
 )
 _HELD_FILES = Gauge("fshipper_held_files", "Retained files: ended, and kept open until archived")
 _HELD_BYTES = Gauge("fshipper_held_bytes", "Bytes in retained files")
@@ -224,12 +224,12 @@ def link_not_followed(*, path: str, reason: str) -> None: ...
 @info("A name that is watched leads to a file that is excluded under another name: it is not read.", path="file")
 def name_excluded(*, path: str, reason: str) -> None: ...
 @warning(
-    "The name of a file holds what would be redacted in a line.",
+    "The name of a file holds what is redacted in a line: it is shipped as `name`.",
     _SECRET_NAMES,
-    redacted_name="file",
-    hint="names are not redacted: rename the file",
+    name="file",
+    hint="fshipper produce --dry-run shows the local name",
 )
-def file_name_holds_secret(*, redacted_name: str) -> None: ...
+def file_name_holds_secret(*, name: str, source: str) -> None: ...
 @warning("A glob found a FIFO: it is read only where it is named.", path="file", hint="name its path to read it")
 def fifo_not_read(*, path: str) -> None: ...
 @info("The file of a source is gone or was rewritten; its unread bytes are in another file.")

@@ -124,7 +124,7 @@ class Waiting:
 
     def at(self, now: float):
         self.host.sources.scan()
-        return self.backlogs.measure(self.host.sources.readers, self.host.sources.acks.known, {}, now)
+        return self.backlogs.measure(self.host.sources.readers, self.host.sources.acks.known, str, now)
 
 
 @pytest.fixture
@@ -194,5 +194,5 @@ def test_ten_thousand_quiet_files_are_looked_over_in_a_moment():
     known = {tail.id: SimpleNamespace(offset=100) for tail in tails}
     backlogs, began = BacklogMeter(), time.process_time()
     for _ in range(10):
-        assert backlogs.measure(tails, known, {}, 1.0).octets == 0
+        assert backlogs.measure(tails, known, str, 1.0).octets == 0
     assert (time.process_time() - began) / 10 < 0.02

@@ -52,7 +52,7 @@ def test_lines_that_are_written_in_place_arrive_while_the_file_has_its_size(
         host.ship()
         assert host.archive.text(path) == wanted
         assert host.sources.idle
-        assert BacklogMeter().measure(host.sources.readers, host.sources.acks.known, {}, host.now).octets == 0
+        assert BacklogMeter().measure(host.sources.readers, host.sources.acks.known, str, host.now).octets == 0
         if restarts:
             host.restart()
     host.restart(while_down=lambda: os.truncate(path, at))

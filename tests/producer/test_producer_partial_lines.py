@@ -35,7 +35,7 @@ def archived(host: Host, edits: Edits) -> bytes:
 
 
 def backlog(host: Host) -> int:
-    return BacklogMeter().measure(host.sources.readers, host.sources.acks.known, {}, host.now).octets
+    return BacklogMeter().measure(host.sources.readers, host.sources.acks.known, str, host.now).octets
 
 
 def test_a_last_line_without_its_newline_is_shipped_after_the_wait_and_its_rest_continues_it(tmp_path: Path) -> None:
