@@ -194,7 +194,8 @@ STAGED = {
     "an unseen rotation belongs to the file of its directory": "write web1/messages 1_began;"
     " write web2/messages 2_began; follow */messages*; ship; mv web1/messages web1/messages.1;"
     " write web1/messages unique_line#100; ship; mv web2/messages web2/messages.2;"
-    " write web2/messages unique_line#100; mv web2/messages web2/messages.1; write web2/messages after => web1/messages: 1_began unique_line#100;"
+    " write web2/messages unique_line#100; mv web2/messages web2/messages.1;"
+    " write web2/messages after => web1/messages: 1_began unique_line#100;"
     " web2/messages: 2_began unique_line#100 after",
     "a program that starts after the truncation with the same lines": "write one.log started; follow *.log; ship;"
     " cut one.log 0; wait; write other.log started; age other.log -60 => one.log: started; other.log: started",
