@@ -10,8 +10,8 @@ from functools import partial
 from typing import NamedTuple
 
 from producer.model import Destination, Entry, Piece
+from producer.parallel_compression import SpareCores, in_order
 from producer.rate_limit import RateLimit
-from producer.second_thread import SpareCores, in_order
 from producer.transform.edits import NO_EDITS, Edits, Text
 from producer.transform.time_budget import OverBudget
 from shipper import codec, events

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer.second_thread import (
+from producer.parallel_compression import (
     BEGIN_CORES,
     SAMPLE_SECONDS,
     STALE_SECONDS,
