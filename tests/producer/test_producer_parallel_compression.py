@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shipping import Producer
 
-from producer import batcher
-from producer.batcher import in_order
+from producer import batcher, parallel_compression
+from producer.parallel_compression import in_order
 from shipper import codec
 from shipper.compression import Compressor
 from shipper.testing import MemoryPublisher
@@ -89,7 +89,7 @@ def packers(monkeypatch: pytest.MonkeyPatch) -> set[int]:
         return encode(self, data)
 
     monkeypatch.setattr(Compressor, "encode", slow)
-    monkeypatch.setattr(batcher.Spare, "is_there", lambda _: True)
+    monkeypatch.setattr(parallel_compression.SpareCores, "is_there", lambda _: True)
     monkeypatch.setattr(batcher, "BATCH_BYTES", 64 * 1024)
     return who
 

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer.batcher import (
+from producer.parallel_compression import (
     BEGIN_CORES,
     SAMPLE_SECONDS,
     STALE_SECONDS,
     STAT,
     STAY_CORES,
     Sample,
-    Spare,
+    SpareCores,
     free_cores,
     idle_ticks,
     is_spare,
@@ -40,8 +40,8 @@ class Machine:
     def sample(self) -> Sample:
         return Sample(self.now, self.idle, self.own)
 
-    def spare(self) -> Spare:
-        return Spare(self.sample, lambda: self.now)
+    def spare(self) -> SpareCores:
+        return SpareCores(self.sample, lambda: self.now)
 
     def run(self, seconds: float, *, own: float, others: float) -> None:
         """Time goes by in which so many cores are used."""
@@ -114,7 +114,7 @@ def test_cores_that_were_free_while_the_producer_rested_prove_nothing() -> None:
 
 def test_no_helper_packs_where_the_system_does_not_report_its_cores() -> None:
     times = iter(range(100))
-    spare = Spare(lambda: None, lambda: float(next(times)))
+    spare = SpareCores(lambda: None, lambda: float(next(times)))
     assert not any(spare.is_there() for _ in range(9))
 
 

@@ -83,6 +83,7 @@ STAGED = {
     # -- deleted ------------------------------------------------------------------------------------------------------
     "deleted while half read": "write log a#1000 torn-; follow log; read 5000; rm log; wait; open 0"
     " => a#1000 torn-; ends DELETED",
+    "deleted after it was read": "write log line; follow log; ship; rm log; open 1; wait; open 0 => line",
     "deleted while stopped": "write log acknowledged; follow log; ship; add log seen; scan; save; stop;"
     " rm log; start => acknowledged; lost 5; ends DELETED",
     "deleted while stopped, acknowledged": "write log line; follow log; ship; stop; rm log; start => line",
@@ -191,8 +192,9 @@ STAGED = {
         )
     },
     "an unseen rotation belongs to the file of its directory": "write web1/messages 1_began;"
-    " write web2/messages 2_began; follow */messages*; ship; mv web1/messages web1/messages.1; write web1/messages unique_line#100; ship;"
-    " mv web2/messages web2/messages.2; write web2/messages unique_line#100; mv web2/messages web2/messages.1;"
+    " write web2/messages 2_began; follow */messages*; ship; mv web1/messages web1/messages.1;"
+    " write web1/messages unique_line#100; ship; mv web2/messages web2/messages.2;"
+    " write web2/messages unique_line#100; mv web2/messages web2/messages.1;"
     " write web2/messages after => web1/messages: 1_began unique_line#100;"
     " web2/messages: 2_began unique_line#100 after",
     "a program that starts after the truncation with the same lines": "write one.log started; follow *.log; ship;"
