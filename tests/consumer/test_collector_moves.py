@@ -8,7 +8,7 @@ import pytest
 from collecting import FILE, HOST, Log, PartitionHarness
 
 from consumer.model import SourceKey, Until
-from consumer.partition.receipts import RequestLimit
+from consumer.partition.receipt_sender import RequestLimit
 from shipper import codec
 from shipper.control import ReceiptsRequest
 from shipper.model import Handoff
