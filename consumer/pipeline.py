@@ -22,7 +22,7 @@ from consumer.partition import dead_letters
 from consumer.partition.maintenance import ControlRequests, Maintenance, partition_tasks
 from consumer.partition.missing_ranges import MissingRanges
 from consumer.partition.purge import StreamPurge
-from consumer.partition.receipts import ReceiptSender
+from consumer.partition.receipt_sender import ReceiptSender
 from consumer.partition.sealing import SealScheduler
 from consumer.partition.session_loop import SessionLoop
 from consumer.partition.stream import StreamView, first_to_read

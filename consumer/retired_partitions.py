@@ -9,8 +9,7 @@ from typing import Any
 from consumer.archive.directory import ArchiveLocation, try_lock
 from consumer.archive.journal import Journal
 from consumer.model import SourceKey
-from consumer.partition import receipts
-from consumer.partition.receipts import RequestLimit
+from consumer.partition.receipt_sender import RequestLimit, receipts_reply
 from shipper.control import MAX_SOURCES, ReceiptsRequest, request_from_json
 from shipper.subjects import control_up
 
@@ -53,4 +52,4 @@ class RetiredPartitions:
                 through = journal.position.applied
             finally:
                 journal.close()
-        return receipts.reply(known, place.archive, through, is_retired=True).to_json()
+        return receipts_reply(known, place.archive, through, is_retired=True).to_json()

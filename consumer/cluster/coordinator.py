@@ -31,8 +31,6 @@ NOTHING_TO_DRAIN = (
     " fshipper status shows how far it is, and it seals by itself. To drain manually, stop it first."
 )
 
-Find = Callable[[], Awaitable[list[int]]]
-
 
 class ArchiveUsage(NamedTuple):
     """What a collector reports of its archive, apart from its partitions."""
@@ -48,7 +46,7 @@ class Collector:
         self,
         membership: Membership,
         owned: OwnedPartitions,
-        find: Find,
+        find: Callable[[], Awaitable[list[int]]],
         stop: Stop,
         patience: Patience,
         usage: Callable[[], ArchiveUsage] = ArchiveUsage,

@@ -246,7 +246,6 @@ class ChangeClock:
         self._seen = {key: _Observation(seen.revision) for key, seen in self._seen.items()}
 
 
-OpenBucket = Callable[[], Awaitable[Bucket]]
 RENEWALS = 5  # in the time of a lease
 FORGET_SECONDS = 3600.0
 
@@ -257,7 +256,7 @@ class Membership:
     Every method that sends a request raises `Transient`, or what opening raises; the next call opens a new session.
     """
 
-    def __init__(self, open_bucket: OpenBucket, *, prefix: str, lease: float) -> None:
+    def __init__(self, open_bucket: Callable[[], Awaitable[Bucket]], *, prefix: str, lease: float) -> None:
         self.lease = lease
         self.every = lease / RENEWALS
         self._open_bucket = open_bucket

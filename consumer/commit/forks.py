@@ -9,13 +9,14 @@ none that was edited, filtered or redacted. In a file with several sources the p
 there every line must occur, anywhere.
 """
 
+import contextlib
 import functools
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, islice
 from pathlib import Path
-from typing import NamedTuple
 
+from consumer.archive.expected_file import ExpectedFile, of_open_file, of_segment
 from consumer.archive.journal import Journal
 from consumer.archive.manifests import listed_segments
 from consumer.archive.segment_io import BROKEN, CountingReader, texts
@@ -27,7 +28,7 @@ from shipper.bytes_ops import crc32, crc32_combine
 from shipper.compression import Decompressor
 from shipper.errors import Poison
 from shipper.layout import day_of
-from shipper.manifest import Segment, SourceSpan
+from shipper.manifest import SourceSpan
 from shipper.model import Block, Delivery, Span
 
 MAX_FORKS = 16
@@ -183,30 +184,6 @@ MAX_DAYS = 2
 """Days whose sealed segments are searched: the day of the source's newest block, and the day before it."""
 
 
-class _ArchivedFile(NamedTuple):
-    """A file of the archive that may hold some of a source's bytes."""
-
-    path: Path
-    codec: str
-    stored: int  #: committed bytes on disk
-    raw: int  #: bytes of text
-    spans: tuple[SourceSpan, ...]
-    is_as_sent: bool  #: no byte of it was filtered, converted or redacted
-
-    def place_of(self, span: Span) -> int | None:
-        """Where in the text the bytes `span` of its only source begin.
-
-        None means that other text may be before them.
-        """
-        only = {each.source for each in self.spans}
-        if len(only) > 1 or self.raw != sum(each.end - each.start for each in self.spans):
-            return None
-        before = accumulate((each.end - each.start for each in self.spans), initial=0)
-        places = zip(before, self.spans, strict=False)
-        found = (at + span.start - each.start for at, each in places if each.start <= span.start < each.end)
-        return next(found, None)
-
-
 class ArchivedBytes:
     """Reads the archive of one partition. Owned by its worker: one call at a time, from any thread."""
 
@@ -214,7 +191,7 @@ class ArchivedBytes:
         self._archive = archive
         self._journal = journal
         self._left = 0
-        self._sealed: dict[tuple[str, str, str], list[_ArchivedFile]] = {}
+        self._sealed: dict[tuple[str, str, str], list[ExpectedFile]] = {}
 
     def begin(self) -> None:
         """A batch begins."""
@@ -245,45 +222,37 @@ class ArchivedBytes:
 
     def _copies(
         self, known: ArchivedSource, opened: Iterable[tuple[OpenFile, list[SourceSpan]]]
-    ) -> Iterator[_ArchivedFile]:
+    ) -> Iterator[ExpectedFile]:
         fresh = {file.path: (file, added) for file, added in opened}
-        for file, added in fresh.values():
-            yield self._of_open(file, added)
-        for path, file in self._journal.files.items():
-            if path not in fresh and file.key.host == known.host and file.key.file == known.file:
-                yield self._of_open(file, [])
+        others = {path: (file, list[SourceSpan]()) for path, file in self._journal.files.items() if path not in fresh}
+        for file, added in (fresh | others).values():
+            if file.key.host == known.host and file.key.file == known.file:
+                yield of_open_file(file, (*self._journal.spans(file.path), *added), ())
         newest = day_of(known.seen_ns)
         days = sorted((path.name.removeprefix("date=") for path in self._archive.glob("date=*")), reverse=True)
         for date in islice((day for day in days if day <= newest), MAX_DAYS):
             yield from self._sealed_on(date, known)
 
-    def _of_open(self, file: OpenFile, added: list[SourceSpan]) -> _ArchivedFile:
-        spans = (*self._journal.spans(file.path), *added)
-        is_as_sent = not (file.filtered or file.edited)
-        return _ArchivedFile(self._archive / file.path, file.codec, file.length, file.raw, spans, is_as_sent)
-
-    def _sealed_on(self, date: str, known: ArchivedSource) -> list[_ArchivedFile]:
+    def _sealed_on(self, date: str, known: ArchivedSource) -> list[ExpectedFile]:
         key = (date, known.host, known.file)
         if key not in self._sealed:
             listed = listed_segments(self._archive, date, about=known.host)
-            of_host = manifest.standing(each for each in listed if each.host == known.host)
-            self._sealed[key] = [self._of_segment(each) for each in of_host if each.file == known.file]
+            standing = manifest.standing(each for each in listed if each.host == known.host)
+            found = self._sealed[key] = list[ExpectedFile]()
+            for segment in [each for each in standing if each.file == known.file]:
+                with contextlib.suppress(ValueError):  # its manifest line is damaged: it cannot be compared
+                    found.append(of_segment(segment, date))
         return self._sealed[key]
 
-    def _of_segment(self, segment: Segment) -> _ArchivedFile:
-        path = self._archive / segment.path
-        is_as_sent = not (segment.filtered or segment.edited or segment.redactions or segment.removals)
-        return _ArchivedFile(path, segment.codec, segment.bytes_stored, segment.bytes_raw, segment.spans, is_as_sent)
-
-    def _compare(self, copy: _ArchivedFile, span: Span, content: bytes) -> bool | None:
-        place = copy.place_of(span)
+    def _compare(self, copy: ExpectedFile, span: Span, content: bytes) -> bool | None:
+        place, is_altered = _place_of(span, copy), copy.filtered or copy.edited or copy.redactions or copy.removals
         is_direct = place is not None and copy.codec == "none"
         cost = len(content) if is_direct else copy.raw
-        if not copy.is_as_sent or cost > self._left:
+        if is_altered or cost > self._left:
             return None
         self._left -= cost
         try:
-            with copy.path.open("rb") as stored:
+            with (self._archive / copy.path).open("rb") as stored:
                 if is_direct:
                     stored.seek(place or 0)
                     return stored.read(len(content)) == content
@@ -291,6 +260,15 @@ class ArchivedBytes:
                 return _has_lines(text, content) if place is None else _is_at(text, content, place)
         except (OSError, EOFError, *BROKEN):
             return None
+
+
+def _place_of(span: Span, copy: ExpectedFile) -> int | None:
+    """Where in a text the bytes `span` of its only source begin. None means that other text may be before them."""
+    if len({each.source for each in copy.spans}) > 1 or copy.raw != sum(each.end - each.start for each in copy.spans):
+        return None
+    before = accumulate((each.end - each.start for each in copy.spans), initial=0)
+    places = zip(before, copy.spans, strict=False)
+    return next((at + span.start - each.start for at, each in places if each.start <= span.start < each.end), None)
 
 
 def _is_at(text: Iterable[bytes], content: bytes, place: int) -> bool:

@@ -28,9 +28,6 @@ RESCAN_SECONDS = 5.0
 """Seconds between two scans for journals that other processes created."""
 COMPLAIN_SECONDS = 60.0
 
-Journals = Callable[[], Mapping[int, Path]]
-"""The current journal of every partition of the archive."""
-
 
 class FoundSource(NamedTuple):
     """A source in another partition's journal."""
@@ -52,7 +49,7 @@ def each_once(found: Iterable[ArchivedSource], *, newest: int) -> list[ArchivedS
 class ArchiveSources:
     """Which sources the partitions of one process share. Owned by the collector's loop. `shared` is read by workers."""
 
-    journals: Journals = dict
+    journals: Callable[[], Mapping[int, Path]] = dict  #: the current journal of every partition of the archive
     shared: set[SourceKey] = field(default_factory=set)  #: met in more than one partition
     opened: int = 0  #: journals that this process has opened; a change requires a new scan
     _busy: set[SourceKey] = field(default_factory=set)

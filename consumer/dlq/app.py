@@ -75,7 +75,14 @@ def drop(options: DropOptions) -> None:
             hint="--yes removes without a prompt",
             unchanged="nothing was removed",
         )
-        _at_desk(settings, lambda at: _drop_all(at, sequences))
+
+        async def work(at: DeadLetterStore) -> None:
+            for sequence in sequences:
+                letter = await at.drop(sequence)
+                origin = f"{when(letter.time_ns)} {printable(letter.host)} {letter.stream} {letter.bytes} bytes"
+                sys.stderr.write(f"dropped {sequence}: {origin}: {printable(letter.reason)}\n")
+
+        _at_desk(settings, work)
 
 
 def _chosen(options: RequeueOptions) -> list[int]:
@@ -85,13 +92,6 @@ def _chosen(options: RequeueOptions) -> list[int]:
     if options.numbers and (options.host or options.stream or options.reason):
         raise UsageError("--host, --stream and --reason go with --all")
     return options.numbers or []
-
-
-async def _drop_all(at: DeadLetterStore, sequences: Sequence[int]) -> None:
-    for sequence in sequences:
-        letter = await at.drop(sequence)
-        origin = f"{when(letter.time_ns)} {printable(letter.host)} {letter.stream} {letter.bytes} bytes"
-        sys.stderr.write(f"dropped {sequence}: {origin}: {printable(letter.reason)}\n")
 
 
 async def _list(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> None:

@@ -268,13 +268,13 @@ class StoredLetter(NamedTuple):
     payload: bytes
 
 
+@dataclass(frozen=True, slots=True)
 class DeadLetterStore:
     """Dead letters and advisories of one server, over a connection that it does not own."""
 
-    def __init__(self, letters: MessageBrowser, advisories: MessageBrowser, settings: Settings) -> None:
-        self._letters = letters
-        self._advisories = advisories
-        self._settings = settings
+    _letters: MessageBrowser
+    _advisories: MessageBrowser
+    _settings: Settings
 
     def newest(self, wanted: LetterFilter, limit: int) -> AsyncGenerator[Letter]:
         """At most `limit` (0: all) letters, newest first."""

@@ -10,7 +10,7 @@ from consumer.commit.store import PartitionStore
 from consumer.model import PartitionOptions, Until
 from consumer.partition.missing_ranges import MissingRanges
 from consumer.partition.purge import SitePurge, StreamPurge
-from consumer.partition.receipts import ReceiptSender, RequestLimit
+from consumer.partition.receipt_sender import ReceiptSender, RequestLimit
 from consumer.partition.sealing import SealScheduler
 from consumer.partition.stream import StreamView
 from shipper.control import FinishRequest, ReceiptsRequest, request_from_json

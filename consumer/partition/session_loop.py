@@ -17,8 +17,6 @@ STUCK_SESSIONS = 3
 NO_SESSION = "no session with the server yet"
 """The trouble of a worker that has just begun."""
 
-OpenInbox = Callable[[], Awaitable[Inbox]]
-
 
 class SessionLoop:
     """Opens a session, serves it, and opens the next one with back-off when it failed. Owned by a worker.
@@ -27,7 +25,12 @@ class SessionLoop:
     """
 
     def __init__(
-        self, options: PartitionOptions, open_inbox: OpenInbox, stop: Stop, patience: Patience, pulse: Pulse
+        self,
+        options: PartitionOptions,
+        open_inbox: Callable[[], Awaitable[Inbox]],
+        stop: Stop,
+        patience: Patience,
+        pulse: Pulse,
     ) -> None:
         self._options = options
         self._open_inbox = open_inbox

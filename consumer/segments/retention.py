@@ -38,7 +38,6 @@ BY_SIZE = "keep_bytes"
 REMOVING = ".removing"
 HOSTS, DAYS = "hosts", "days"
 """Whose days go by size: those of the host that holds the most, or those of all hosts."""
-_Signature = dict[str, tuple[int, int]]
 
 
 class Retention:
@@ -51,7 +50,7 @@ class Retention:
         self._keep_by = keep_by
         self._removing = archive / layout.MANIFEST_DIRECTORY / REMOVING
         # by day, with the signature of its manifests: closed days do not change, so they are read once
-        self._known: dict[str, tuple[_Signature, dict[str, DayTotals]]] = {}
+        self._known: dict[str, tuple[dict[str, tuple[int, int]], dict[str, DayTotals]]] = {}
         self.over_share: tuple[str, ...] = ()  #: hosts that hold more than their share, the largest first
 
     def enforce(self, today: dt.date, go_on: Callable[[], bool]) -> None:

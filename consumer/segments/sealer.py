@@ -20,6 +20,7 @@ import re
 import secrets
 import threading
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, NamedTuple
@@ -71,27 +72,27 @@ def number_of(segment: Segment) -> int:
     return int(_SEGMENT.fullmatch(segment.path)["number"])  # type: ignore[index]
 
 
+@dataclass(frozen=True, slots=True)
 class NewSegmentFile:
     """A temporary file next to its target, which readers ignore. It gets its name only when all of it is durable."""
 
-    def __init__(self, target: Path, path: Path, stream: BinaryIO) -> None:
-        self._target = target
-        self._path = path
-        self.stream = stream
+    target: Path
+    path: Path
+    stream: BinaryIO
 
     def publish(self) -> bool:
         """Give it the target's name, durably. False means that the name is taken."""
         self._sync()
-        if not name_if_free(self._path, self._target):
+        if not name_if_free(self.path, self.target):
             return False
-        sync_directory(self._target.parent)
+        sync_directory(self.target.parent)
         return True
 
     def replace(self) -> None:
         """Give it the target's name, durably, whatever had it."""
         self._sync()
-        self._path.replace(self._target)
-        sync_directory(self._target.parent)
+        self.path.replace(self.target)
+        sync_directory(self.target.parent)
 
     def _sync(self) -> None:
         self.stream.flush()

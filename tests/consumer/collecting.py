@@ -235,6 +235,10 @@ class PartitionHarness:
         ]
         return sorted(map(manifest.from_line, lines), key=lambda segment: segment.path)
 
+    def gaps(self) -> list[tuple[int, int, str]]:
+        """What the segments lack, and why."""
+        return [(gap.start, gap.end, gap.reason) for segment in self.segments() for gap in segment.gaps]
+
     def journal(self) -> "contextlib.AbstractContextManager[Journal]":
         """What is remembered, between two collectors."""
         return contextlib.closing(Journal(self.journal_path))

@@ -11,7 +11,7 @@ from waiting import becomes
 
 from consumer.archive.journal import Journal
 from consumer.model import ArchivedSource, Changes, Position, SourceKey
-from consumer.partition import receipts
+from consumer.partition.receipt_sender import receipts_reply
 from consumer.pipeline import _parts
 from shipper import control
 from shipper.layout import NANOSECONDS
@@ -138,7 +138,7 @@ async def test_a_copy_that_differs_from_the_hosts_file_is_never_claimed_to_be_pr
     with harness.journal() as journal:
         for log in (gap, rewritten):
             known = journal.source(SourceKey(HOST, log.id))
-            (receipt,) = receipts.reply([known], "a1", 1).to_json()["receipts"]
+            (receipt,) = receipts_reply([known], "a1", 1).to_json()["receipts"]
             assert (receipt["watermark"], receipt["crc"], receipt["told"]) == (14, -1, zlib.crc32(log.data)), log.file
 
 
@@ -171,7 +171,7 @@ def test_the_newest_sources_are_reported_when_not_all_fit(tmp_path):
 
 def test_receipts_fit_into_a_message_however_long_the_paths_are():
     many = [known(number, file="/" + "\udcff" * 4000, crc=None) for number in range(2000)]
-    message = receipts.reply(many, "a1", 1).to_json()
+    message = receipts_reply(many, "a1", 1).to_json()
     assert 10 < len(message["receipts"]) < 2000
     assert len(json.dumps(message)) <= control.MAX_RECORDS_BYTES + 100
     assert message["receipts"][0]["crc"] == -1

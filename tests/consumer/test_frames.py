@@ -1,13 +1,11 @@
 """Frames as they came: what producers compressed is kept as it is, and holds the same text, whatever is in between."""
 
 import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import zstandard
 from collecting import FILE, HOST, Log, PartitionHarness, cuts, kill_at
-from dying import Lives, Places
 from fleet import Fleet, unpack, until
 from keeping import seal_all, standing, state, tend, write_open
 from test_collector_edits import check_account, edited, piece, send
@@ -30,8 +28,7 @@ def opened(harness: PartitionHarness) -> Path:
 async def test_the_frames_of_the_blocks_are_the_segment(tmp_path, codec):
     harness, log = PartitionHarness(tmp_path, frames=codec), Log(TEXT, encoding=Encoding(codec))
     payloads = [log.message(*span)[2] for span in cuts(TEXT, 1000)]
-    for span in cuts(TEXT, 1000):
-        harness.send(log, *span)
+    harness.ship(log, 1000)
     await harness.drain()
     assert opened(harness).name == f"_open-var~log~app.log{SUFFIX[codec]}"
     assert opened(harness).read_bytes() == b"".join(payloads)
@@ -99,8 +96,7 @@ async def test_a_kill_between_write_and_commit_leaves_whole_frames(tmp_path, mon
 
 async def test_a_file_that_was_truncated_from_outside_continues_after_its_last_whole_frame(tmp_path):
     harness, log = PartitionHarness(tmp_path, frames="zstd"), Log(TEXT)
-    for span in cuts(TEXT[:5000], 1000):
-        harness.send(log, *span)
+    harness.send(log, *range(0, 5001, 1000))
     await harness.drain()
     path = opened(harness)
     path.write_bytes(path.read_bytes()[:-10])
@@ -115,8 +111,7 @@ async def test_a_file_that_was_truncated_from_outside_continues_after_its_last_w
 
 async def test_a_frame_that_cannot_be_read_ends_the_segment_and_is_kept(tmp_path):
     harness, log = PartitionHarness(tmp_path, frames="zstd"), Log(TEXT)
-    for span in cuts(TEXT[:5000], 1000):
-        harness.send(log, *span)
+    harness.send(log, *range(0, 5001, 1000))
     await harness.drain()
     path = opened(harness)
     stored = bytearray(path.read_bytes())
@@ -159,20 +154,13 @@ def test_settings_that_do_not_go_together_are_refused(tmp_path, more):
     assert "collector.store is frames" in done.stderr
 
 
-@pytest.fixture(scope="module")
-def lives() -> Iterator[Lives]:
-    with Lives() as lives:
-        yield lives
-
-
 def work(place: Path) -> None:
     seal_all(place)
     tend(place)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_merged_frames_survive_a_kill_in_every_life(lives, tmp_path, seed):
-    places = Places(tmp_path)
+def test_merged_frames_survive_a_kill_in_every_life(lives, places, seed):
     for number in range(2):
         blocks = [TEXT[start:end] for start, end in cuts(TEXT, 1000)]
         write_open(places.first, FILE, blocks, frames="gzip", sequence=100 * number, start=number * len(TEXT))

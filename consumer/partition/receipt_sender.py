@@ -18,7 +18,7 @@ AGAIN_SECONDS = 1.0
 """Seconds until the next round while more hosts wait for receipts."""
 
 
-def reply(
+def receipts_reply(
     newest_first: Iterable[ArchivedSource], archive: str, through: int, *, left: int = -1, is_retired: bool = False
 ) -> ReceiptsReply:
     """The receipts of as many sources as fit, from the archive with the identity `archive`.
@@ -80,12 +80,12 @@ class ReceiptSender:
             return await self._of_sources(inbox, [SourceKey(host, source) for source in request.sources], left=left)
         through = await self._through(inbox)
         known = await self._store.run(self._store.newest_sources, host, MAX_SOURCES)
-        return reply(known, self._options.archive, through, left=left)
+        return receipts_reply(known, self._options.archive, through, left=left)
 
     async def _of_sources(self, inbox: Inbox, sources: list[SourceKey], *, left: int = -1) -> ReceiptsReply:
         through = await self._through(inbox)  # first: what is committed meanwhile is more than it promises
         known = await self._store.run(lambda: [self._store.source(source) for source in sources])
-        return reply([each for each in known if each is not None], self._options.archive, through, left=left)
+        return receipts_reply([each for each in known if each is not None], self._options.archive, through, left=left)
 
     async def _through(self, inbox: Inbox) -> int:
         return await inbox.at_origin(self._store.journal.position.resume - 1) or 0
