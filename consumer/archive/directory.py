@@ -200,12 +200,13 @@ def lock_path(directory: Path, partition: int, epoch: int = 0) -> Path:
 def found_journals(journals: Path, prefix: str = ".+", partition: str = r"\d{1,6}") -> list[tuple[str, int, int, Path]]:
     """Prefix, partition, epoch and path of the journals in a directory. `prefix` and `partition` are patterns."""
     name = re.compile(rf"({prefix})\.p({partition})(?:\.([1-9]\d*))?\.sqlite")
+    found = []
     with os.scandir(journals) as entries:
-        return [
-            (match[1], int(match[2]), int(match[3] or 0), Path(each.path))
-            for each in entries
-            if (match := name.fullmatch(each.name)) and each.stat().st_size
-        ]
+        for each in entries:
+            with contextlib.suppress(FileNotFoundError):  # another collector took the partition over just now
+                if (match := name.fullmatch(each.name)) and each.stat().st_size:
+                    found.append((match[1], int(match[2]), int(match[3] or 0), Path(each.path)))
+    return found
 
 
 def check_subject(journals: Path, prefix: str) -> None:

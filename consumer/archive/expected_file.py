@@ -3,6 +3,7 @@
 import enum
 from dataclasses import dataclass
 
+from consumer.archive.finding import Finding, Kind, Weight
 from consumer.model import OpenFile
 from shipper.duplicates import order_of
 from shipper.layout import FileKey
@@ -52,6 +53,22 @@ class ExpectedFile:
     def place(self) -> tuple[str, str, str]:
         """Host, file and day: the row of the report that it belongs to."""
         return self.key.host, self.key.file, self.key.date
+
+    def finding(
+        self, kind: Kind, text: str, octets: int = 0, *, hint: str = "", weight: Weight = Weight.DAMAGE
+    ) -> Finding:
+        """A finding about it."""
+        return Finding(
+            kind=kind,
+            weight=weight,
+            host=self.key.host,
+            file=self.key.file,
+            date=self.key.date,
+            path=self.path,
+            text=text,
+            octets=octets,
+            hint=hint,
+        )
 
     @property
     def is_waiting(self) -> bool:

@@ -6,7 +6,6 @@ only checkpoints change; if a checkpoint came between, the copy is repeated.
 """
 
 import contextlib
-import re
 import secrets
 import shutil
 import sqlite3
@@ -18,14 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from consumer.archive.directory import JOURNALS
+from consumer.archive.directory import JOURNALS, found_journals
 from consumer.archive.expected_file import ExpectedFile, of_open_file
 from consumer.archive.finding import Finding, Kind
 from consumer.archive.journal import SOURCE_COLUMNS, Journal, to_known
 from consumer.model import Altered, ArchivedSource, SourceKey
 from shipper.errors import ConfigError, Fatal
 
-_NAME = re.compile(r"(?P<prefix>.+)\.p(?P<partition>\d+)(\.(?P<epoch>\d+))?\.sqlite")
 _WAL_HEADER_BYTES = 32
 _TRIES = 200
 _TICK_SECONDS = 0.02  # a file that was not changed for so long shows the next change in its time
@@ -68,11 +66,11 @@ class JournalSnapshots:
         self.findings: list[Finding] = []
         try:
             self._copies.mkdir(mode=0o700)
-            for where, path in _newest(directory).items():
+            for where, newest in _newest(directory).items():
                 try:
-                    self._read(where, path)
+                    self._read(where, *newest)
                 except FileNotFoundError:  # another collector took the partition over just now: there is a newer one
-                    self._read(where, _newest(directory).get(where, path))
+                    self._read(where, *_newest(directory).get(where, newest))
         except BaseException:
             self.__exit__()
             raise
@@ -129,7 +127,7 @@ class JournalSnapshots:
         for place in self.places.values():
             yield from place.forks.items()
 
-    def _read(self, where: JournalLocation, path: Path) -> None:
+    def _read(self, where: JournalLocation, epoch: int, path: Path) -> None:
         copy = self._copies / path.name
         _copy(path, copy)
         try:
@@ -146,30 +144,16 @@ class JournalSnapshots:
             text = f"the journal cannot be read: {error}".replace(str(copy), path.name)
             self.findings.append(Finding(kind=Kind.BAD_JOURNAL, path=str(path), text=text, hint=_RESTORE))
             return
-        self.places[where] = PartitionFiles(_epoch(path), at.resume, tuple(entries), dropped, forks, copy)
+        self.places[where] = PartitionFiles(epoch, at.resume, tuple(entries), dropped, forks, copy)
 
 
-def _newest(directory: Path) -> dict[JournalLocation, Path]:
-    """The journal of the highest epoch of each partition."""
-    found: dict[JournalLocation, Path] = {}
-    for path in directory.glob("*.sqlite"):
-        name = _NAME.fullmatch(path.name)
-        if name and _size(path):
-            where = JournalLocation(name["prefix"], int(name["partition"]))
-            found[where] = max(found.get(where, path), path, key=_epoch)
+def _newest(directory: Path) -> dict[JournalLocation, tuple[int, Path]]:
+    """The journal of the highest epoch of each partition, with that epoch."""
+    found: dict[JournalLocation, tuple[int, Path]] = {}
+    for prefix, partition, epoch, path in found_journals(directory) if directory.is_dir() else ():
+        where = JournalLocation(prefix, partition)
+        found[where] = max(found.get(where, (epoch, path)), (epoch, path))
     return found
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:  # another collector took the partition over
-        return 0
-
-
-def _epoch(path: Path) -> int:
-    name = _NAME.fullmatch(path.name)
-    return int(name["epoch"] or 0) if name else 0
 
 
 def _copy(path: Path, copy: Path) -> None:

@@ -135,7 +135,7 @@ class SourceCoverage:
             if doubled:
                 text = f"{doubled:,} bytes of source {span.source} (of its bytes {own}) are in another file, too"
                 hint = open_hint(entry.path) if entry.is_waiting else _DOUBLED_HINT
-                yield _about(Kind.DOUBLED_BYTES, key.host, key.file, key.date, text, doubled, hint, entry.path)
+                yield entry.finding(Kind.DOUBLED_BYTES, text, doubled, hint=hint)
         for gap in entry.gaps:
             if gap.source:
                 self._coverage.lose(SourceKey(key.host, gap.source), key.file, Span(gap.start, gap.end))
@@ -182,11 +182,13 @@ def open_hint(path: str) -> str:
 
 
 def _missing(hole: CoverageGap, rows: Rows) -> Finding:
-    octets = hole.span.length
-    rows[hole.source.host, hole.file, hole.date].lose(octets)
-    text = f"bytes {hole.span} of source {hole.source.id} are in no file, and no gap record names them"
-    return _about(Kind.MISSING_BYTES, hole.source.host, hole.file, hole.date, text, octets, _MISSING_HINT)
-
-
-def _about(kind: Kind, host: str, file: str, date: str, text: str, octets: int, hint: str, path: str = "") -> Finding:
-    return Finding(kind=kind, host=host, file=file, date=date, path=path, text=text, octets=octets, hint=hint)
+    rows[hole.source.host, hole.file, hole.date].lose(hole.span.length)
+    return Finding(
+        kind=Kind.MISSING_BYTES,
+        host=hole.source.host,
+        file=hole.file,
+        date=hole.date,
+        text=f"bytes {hole.span} of source {hole.source.id} are in no file, and no gap record names them",
+        octets=hole.span.length,
+        hint=_MISSING_HINT,
+    )

@@ -4,6 +4,7 @@ A path that two collectors list counts once; what disagrees is damage.
 Files that no manifest or journal lists are ignored by every reader.
 """
 
+import contextlib
 import datetime as dt
 import fnmatch
 import os
@@ -98,14 +99,18 @@ def _damage(date: str, path: str, text: str, entry: ExpectedFile | None = None) 
     return Finding(kind=Kind.BAD_MANIFEST, date=date, path=path, text=text, host=host, file=file, hint=_MEND)
 
 
-def unlisted_files(archive: Path, date: str, known: "AccountedFiles") -> Iterator[Finding]:
+def _unlisted_files(archive: Path, date: str, known: "_AccountedFiles") -> Iterator[Finding]:
     """What of `date` does not count."""
     for directory, partition, host in host_directories(archive, date):
-        files = _files(archive / directory)
+        files = list[os.DirEntry[str]]()
+        with contextlib.suppress(FileNotFoundError), os.scandir(archive / directory) as found:  # retention took the day
+            files += found
         unfinished = {file.inode() for file in files if unfinished_target(file.name)}
         for file in files:
-            unlisted = known.unlisted(f"{directory}/{file.name}", partition)
-            if unlisted and (size := _size(file)):
+            unlisted, size = known.unlisted(f"{directory}/{file.name}", partition), 0
+            with contextlib.suppress(FileNotFoundError):
+                size = file.stat(follow_symlinks=False).st_size if unlisted else 0
+            if unlisted and size:
                 if file.inode() in unfinished:  # it has its name, is not listed, and has its temporary name still
                     unlisted = replace(unlisted, weight=Weight.NOTE, text=_UNFINISHED, hint="")
                 yield replace(unlisted, host=host, date=date, octets=size)
@@ -121,7 +126,7 @@ def host_directories(archive: Path, date: str) -> Iterator[tuple[str, int, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccountedFiles:
+class _AccountedFiles:
     """Which files of a day are accounted for."""
 
     paths: set[str]
@@ -162,22 +167,6 @@ def _names(directory: Path, prefix: str) -> list[str]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     return sorted(name.removeprefix(prefix) for name in names if name.startswith(prefix))
-
-
-def _files(directory: Path) -> list["os.DirEntry[str]"]:
-    try:
-        with os.scandir(directory) as found:
-            return list(found)
-    except FileNotFoundError:  # retention took the day meanwhile
-        return []
-
-
-def _size(file: "os.DirEntry[str]") -> int:
-    """Bytes in the file, 0 also where it is gone meanwhile."""
-    try:
-        return file.stat(follow_symlinks=False).st_size
-    except FileNotFoundError:
-        return 0
 
 
 def chosen_days(date: str, since: str, until: str) -> tuple[str, str]:
@@ -230,8 +219,8 @@ def take_inventory(scope: Scope, date: str, rows: Sequence[ExpectedFile], epochs
     paths = {*listed.entries, *listed.replaced}
     for row in rows:
         paths.update((row.path, row.also, row.becomes))
-    known = AccountedFiles(paths=paths, listed=listed.entries, epochs=epochs)
-    unknown = [each for each in unlisted_files(scope.archive, date, known) if scope.has_host(each.host)]
+    known = _AccountedFiles(paths=paths, listed=listed.entries, epochs=epochs)
+    unknown = [each for each in _unlisted_files(scope.archive, date, known) if scope.has_host(each.host)]
     return DayInventory(
         entries=entries, findings=[*listed.findings, *_torn(listed, rows), *_left(scope, entries), *unknown]
     )
@@ -253,15 +242,8 @@ def _left(scope: Scope, entries: Mapping[str, ExpectedFile]) -> Iterator[Finding
                 done, command = ("redacted", "the same fshipper redact")
                 if path in removed:
                     done, command = ("rid of doubled bytes", "fshipper audit --repair-duplicates --yes")
-                yield Finding(
-                    kind=Kind.UNLISTED_FILE,
-                    host=entry.key.host,
-                    file=entry.key.file,
-                    date=entry.key.date,
-                    path=path,
-                    text=f"it was {done}, and is still there as it was before",
-                    hint=f"run {command} again",
-                )
+                text, hint = f"it was {done}, and is still there as it was before", f"run {command} again"
+                yield replace(entry.finding(Kind.UNLISTED_FILE, text, hint=hint), path=path)
 
 
 def _torn(listed: Listed, rows: Sequence[ExpectedFile]) -> list[Finding]:

@@ -5,23 +5,24 @@ consumer/segments/rewrite_segment.py describes.
 """
 
 import asyncio
+import contextlib
 import json
 import re
 import sys
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from consumer.archive import manifests
-from consumer.archive.directory import existing_identity
+from consumer.archive.directory import existing_identity, found_journals, is_written, lock_path, try_lock
+from consumer.archive.journal import REASON_CHANGED, Journal
 from consumer.archive.journal_snapshot import journal_directory
 from consumer.archive.manifests import RedactedSources, current_segments, erase_sums, removed_days
 from consumer.audit.day_inventory import chosen_days
 from consumer.audit.options import RedactOptions
 from consumer.audit.redacted_copies import NOT_CHECKED, Copies, CopyScope, find_copies, remove_copies
-from consumer.audit.redacted_sums import forget_in_journals
 from consumer.model import SourceKey
 from consumer.segments import rewrite_segment
 from consumer.segments.rewrite_segment import alone, remove_replaced, replace_segment_text, without_retention
@@ -33,19 +34,12 @@ from shipper.errors import EXIT_OK, Fatal, Unavailable, UsageError
 from shipper.layout import OPEN_PREFIX, SEALING_PREFIX, date_of
 from shipper.linear_regex import Linear, PatternError
 from shipper.manifest import Redaction, Segment
+from shipper.model import Span
 from shipper.prompts import confirm
 from shipper.units import counted
 
 BLACK = ord("*")
 NEWLINE = ord("\n")
-_CHANGED = "archive_changed"
-
-
-class Range(NamedTuple):
-    """Bytes of a text, `end` excluded."""
-
-    start: int
-    end: int
 
 
 class PlacesUnknownError(Exception):
@@ -68,16 +62,16 @@ class RegexMatches:
         del file, source, start, end
         return any(set(text[begin:end]) - {BLACK, NEWLINE} for begin, end in self.pattern.matches(text))
 
-    def ranges(self, segment: Segment, text: bytes) -> list[Range]:
+    def ranges(self, segment: Segment, text: bytes) -> list[Span]:
         """The matches."""
         del segment
-        found = (Range(*each) for each in self.pattern.matches(text))
+        found = (Span(*each) for each in self.pattern.matches(text))
         return joined(_line_around(text, each) if self.whole_lines else each for each in found)
 
-    def records(self, segment: Segment, black: Sequence[Range], *, at: str, reason: str) -> list[Redaction]:
+    def records(self, segment: Segment, black: Sequence[Span], *, at: str, reason: str) -> list[Redaction]:
         """One record for the segment, without the pattern: a manifest must not contain it."""
         del segment
-        return [Redaction(at=at, reason=reason, bytes=sum(each.end - each.start for each in black))]
+        return [Redaction(at=at, reason=reason, bytes=_length(black))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,37 +91,32 @@ class OfSource:
         del file, text
         return source == self.source and max(start, self.start) < min(end, self.end)
 
-    def ranges(self, segment: Segment, text: bytes) -> list[Range]:
+    def ranges(self, segment: Segment, text: bytes) -> list[Span]:
         """The ranges in the text, known only if the text consists of the spans of this source, in their order."""
         del text
         plain = not (segment.joins or segment.filtered or segment.edited)
         alone = {span.source for span in segment.spans} == {self.source}
         whole = sum(span.end - span.start for span in segment.spans) == segment.bytes_raw
-        if not (plain and alone and whole) or any(gap.reason == _CHANGED for gap in segment.gaps):
+        if not (plain and alone and whole) or any(gap.reason == REASON_CHANGED for gap in segment.gaps):
             raise PlacesUnknownError
-        found, before = [], 0
-        for span in segment.spans:
-            start, end = max(self.start, span.start), min(self.end, span.end)
-            if start < end:
-                found.append(Range(before + start - span.start, before + end - span.start))
-            before += span.end - span.start
-        return joined(found)
+        return joined(Span(shift + part.start, shift + part.end) for shift, part in self._parts(segment))
 
-    def records(self, segment: Segment, black: Sequence[Range], *, at: str, reason: str) -> list[Redaction]:
+    def records(self, segment: Segment, black: Sequence[Span], *, at: str, reason: str) -> list[Redaction]:
         """One for each part of the source."""
         del black
         return [
-            Redaction(
-                at=at, reason=reason, bytes=part.end - part.start, source=self.source, start=part.start, end=part.end
-            )
-            for part in self._parts(segment)
+            Redaction(at=at, reason=reason, bytes=part.length, source=self.source, start=part.start, end=part.end)
+            for _, part in self._parts(segment)
         ]
 
-    def _parts(self, segment: Segment) -> Iterator[Range]:
+    def _parts(self, segment: Segment) -> Iterator[tuple[int, Span]]:
+        """The parts of it that a segment holds, and what their offsets are less in its text if that is its spans."""
+        before = 0
         for span in segment.spans:
-            start, end = max(self.start, span.start), min(self.end, span.end)
-            if span.source == self.source and start < end:
-                yield Range(start, end)
+            part = Span(max(self.start, span.start), min(self.end, span.end))
+            if span.source == self.source and part.length > 0:
+                yield before - span.start, part
+            before += span.end - span.start
 
 
 Choice = RegexMatches | OfSource
@@ -135,18 +124,18 @@ Choice = RegexMatches | OfSource
 adjacent; `records` for the manifest."""
 
 
-def joined(ranges: Iterator[Range] | Sequence[Range]) -> list[Range]:
+def joined(ranges: Iterable[Span]) -> list[Span]:
     """Ascending ranges that overlap or touch, as one."""
-    found: list[Range] = []
+    found: list[Span] = []
     for each in ranges:
         if found and each.start <= found[-1].end:
-            found[-1] = Range(found[-1].start, max(found[-1].end, each.end))
+            found[-1] = Span(found[-1].start, max(found[-1].end, each.end))
         else:
             found.append(each)
     return found
 
 
-def blackened(text: bytes, ranges: Sequence[Range]) -> bytes:
+def blackened(text: bytes, ranges: Sequence[Span]) -> bytes:
     """`text` with every byte of `ranges` black, newlines excepted: offsets, lengths and line counts stay."""
     result = bytearray(text)
     for start, end in ranges:
@@ -154,9 +143,9 @@ def blackened(text: bytes, ranges: Sequence[Range]) -> bytes:
     return bytes(result)
 
 
-def _line_around(text: bytes, each: Range) -> Range:
+def _line_around(text: bytes, each: Span) -> Span:
     end = text.find(b"\n", each.end)
-    return Range(text.rfind(b"\n", 0, each.start) + 1, len(text) if end < 0 else end)
+    return Span(text.rfind(b"\n", 0, each.start) + 1, len(text) if end < 0 else end)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +167,7 @@ class Rewriter:
         self._reason = reason
         self._record = RedactedSources(archive)
 
-    def find(self, segment: Segment) -> tuple[bytes, list[Range]] | None:
+    def find(self, segment: Segment) -> tuple[bytes, list[Span]] | None:
         """The text of `segment` and what to black out in it. None means that there is nothing.
 
         The text is in memory: at most what the collector's `segment` setting lets one grow to.
@@ -220,8 +209,8 @@ class Rewriter:
         return RedactedSegment(segment=segment, bytes=_length(black), places=len(black), path=made.path)
 
 
-def _length(ranges: list[Range]) -> int:
-    return sum(each.end - each.start for each in ranges)
+def _length(ranges: Iterable[Span]) -> int:
+    return sum(each.length for each in ranges)
 
 
 EXIT_LEFT = 2
@@ -313,7 +302,7 @@ def run(options: RedactOptions) -> int:
         elif not options.dry_run:
             _finish(where)
         if not options.dry_run:
-            forget_in_journals(archive, journals, RedactedSources(archive).new())
+            _forget_sums(archive, journals, RedactedSources(archive).new())
         if removes and not options.dry_run:
             copies = _awaited(remove_copies(settings, copies))
     waiting = where.waiting()
@@ -375,6 +364,21 @@ def _finish(where: RedactionScope) -> None:
         erase_sums(where.archive, date, where.host)
 
 
+def _forget_sums(archive: Path, journals: Path, redacted: set[SourceKey]) -> None:
+    """Keep no sum of redacted sources in the journals that no collector holds: short text can be guessed from its sum.
+
+    A running collector reads the record of them. Raises Fatal: a journal cannot be read. OSError, sqlite3.Error: or not
+    written.
+    """
+    for _, partition, epoch, path in found_journals(journals) if redacted and journals.is_dir() else ():
+        if is_written(archive, partition):
+            continue
+        lock = try_lock(lock_path(archive, partition, epoch), f"partition {partition} of the archive {archive}")
+        if lock is not None:
+            with lock, contextlib.closing(Journal(path)) as journal:
+                journal.forget_sums(redacted)
+
+
 def _ask(segments: Sequence[RedactedSegment], copies: Copies, *, yes: bool) -> None:
     """Prompt. Raises UsageError: there is no terminal, or the answer is no."""
     if yes:
@@ -399,7 +403,10 @@ def _tell(
             {"path": each.segment.path, "bytes": each.bytes, "places": each.places, "new_path": each.path or None}
             for each in segments
         ]
-        fields = {"segments": rows, "open_files": list(waiting), "copies": _copies_json(copies)}
+        names = ("stream", "sequences", "removed", "left", "why_kept")
+        streams = [{name: getattr(each, name) for name in names} for each in copies.streams]
+        found = {"reports": copies.reports, "unchecked": copies.unchecked, "not_checked": NOT_CHECKED}
+        fields = {"segments": rows, "open_files": list(waiting), "copies": {"streams": streams, **found}}
         sys.stdout.write(json.dumps({"v": 1, "done": done, **fields}) + "\n")
         return
     for each in segments:
@@ -411,20 +418,6 @@ def _tell(
         sys.stderr.write(f"not checked, because it is still open: {path}\n")
     if waiting:
         sys.stderr.write("hint: it is sealed after an hour of silence and at the end of the day; then run this again\n")
-
-
-def _copies_json(copies: Copies) -> dict[str, Any]:
-    streams = [
-        {
-            "stream": each.stream,
-            "sequences": each.sequences,
-            "removed": each.removed,
-            "left": each.left,
-            "why_kept": each.why_kept,
-        }
-        for each in copies.streams
-    ]
-    return {"streams": streams, "reports": copies.reports, "unchecked": copies.unchecked, "not_checked": NOT_CHECKED}
 
 
 def _tell_copies(copies: Copies) -> None:

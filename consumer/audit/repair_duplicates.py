@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from consumer.archive import manifests
 from consumer.archive.directory import LOCKS
 from consumer.archive.expected_file import ExpectedFile
+from consumer.archive.journal import REASON_CHANGED
 from consumer.archive.manifests import current_segments, is_listed, removed_days
 from consumer.audit.day_inventory import Scope
 from consumer.segments.rewrite_segment import (
@@ -38,7 +39,6 @@ from shipper.layout import date_of
 from shipper.manifest import Gap, Removal, Segment, SourceSpan
 
 NEWLINE = b"\n"
-_CHANGED = "archive_changed"
 
 
 class CopyRange(NamedTuple):
@@ -209,7 +209,7 @@ class Repair:
     def _rest(self, found: SegmentRepair) -> _Rest:
         """What is left of a segment without its doubled bytes. Raises ShipperError: both copies stay."""
         segment, pieces = found.segment, self._doubled[found.segment.path]
-        if any(gap.reason == _CHANGED for gap in segment.gaps):
+        if any(gap.reason == REASON_CHANGED for gap in segment.gaps):
             raise Fatal("it was changed before it was sealed", hint="restore it from a copy: fshipper audit")
         texts = {path: self._text(path) for path in {segment.path, *found.kept}}
         is_whole = self._is_same_whole(found, texts)
@@ -306,7 +306,7 @@ def _places(segment: Segment, text: bytes) -> list[int] | None:
     Spans are in the order in which they were written. Between two of them there may be a newline that the collector
     added. A guess that is wrong does no harm: both copies are compared byte by byte where it leads.
     """
-    if segment.filtered or segment.edited or any(gap.reason == _CHANGED for gap in segment.gaps):
+    if segment.filtered or segment.edited or any(gap.reason == REASON_CHANGED for gap in segment.gaps):
         return None
     at, joins, places = 0, segment.joins, list[int]()
     for span in segment.spans:

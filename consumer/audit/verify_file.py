@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from consumer.archive.expected_file import ExpectedFile, FileState
 from consumer.archive.finding import Finding, Kind, Weight
+from consumer.archive.journal import REASON_CHANGED
 from consumer.archive.segment_io import BROKEN, CHUNK_BYTES, ByteCounter, CountingReader, texts
 from consumer.audit.text_parts import Cuts, PartSums, SourceHead, TextPart, split_at
 from shipper import layout
@@ -192,7 +193,6 @@ ELSEWHERE = "elsewhere"
 """Reason of a gap that is none: another collector's archive holds the bytes."""
 EXCLUDED = End.EXCLUDED.value
 """Reason of a gap that is none: the host was configured not to read the bytes."""
-CHANGED = "archive_changed"
 REWRITTEN = "rewritten"
 """Reason of an empty gap: the bytes before it differ from those of the host."""
 
@@ -210,41 +210,39 @@ _NAMES = {
     FileState.OPEN: "open file that its journal knows",
 }
 _GAP_HINTS = {
-    CHANGED: "another program changed the archive: restore the file from a copy; the stream may still have the bytes",
+    REASON_CHANGED: (
+        "another program changed the archive: restore the file from a copy; the stream may still have the bytes"
+    ),
     "poison": "the message is among the dead letters: fshipper dlq ls",
 }
 
 
 def findings_of(checked: Checked) -> Iterator[Finding]:
     """What is wrong with one file, and what its record notes."""
-    entry = checked.entry
-    yield from _damage_of(checked, entry)
+    entry, restore = checked.entry, _SEALED_HINT if checked.entry.state is FileState.SEALED else _OPEN_HINT
+    if checked.missing:
+        yield entry.finding(Kind.MISSING_FILE, f"the {_NAMES[entry.state]} is not there", entry.raw, hint=restore)
+    elif checked.unreadable:
+        hint = "run the audit as the collector's user or group; if the disk fails, restore the file from a copy"
+        yield entry.finding(Kind.UNREADABLE_FILE, f"it cannot be read: {checked.unreadable}", entry.raw, hint=hint)
+    elif checked.wrong:
+        octets = abs(checked.raw - entry.raw) or entry.raw
+        yield entry.finding(Kind.DAMAGED_FILE, "; ".join(checked.wrong), octets, hint=restore)
     yield from _gaps_of(entry)
     if account := account_of(entry):
         yield account
     for each in entry.redactions:
         where = f" (bytes {each.start}-{each.end} of source {each.source})" if each.source else ""
         text = f"{each.bytes:,} bytes{where} were blacked out at {each.at}: {each.reason}"
-        yield _about(entry, Kind.REDACTED, text, each.bytes, "", Weight.NOTE)
+        yield entry.finding(Kind.REDACTED, text, each.bytes, weight=Weight.NOTE)
     for removal in entry.removals:
         where = f"bytes {removal.start}-{removal.end} of source {removal.source}"
         text = f"the second copy of {where} was removed at {removal.at} by {removal.by}: {removal.reason}; it is in "
-        yield _about(entry, Kind.REMOVED_COPY, text + ", ".join(removal.kept), removal.bytes, "", Weight.NOTE)
+        yield entry.finding(Kind.REMOVED_COPY, text + ", ".join(removal.kept), removal.bytes, weight=Weight.NOTE)
     if checked.uncommitted:  # and no collector runs that could commit them
-        octets = f"{checked.uncommitted:,} bytes"
-        text = f"{octets} after the committed length: another program appended them, or a kill left them"
-        yield _about(entry, Kind.UNCOMMITTED_BYTES, text, checked.uncommitted, _CUT_HINT)
-
-
-def _damage_of(checked: Checked, entry: ExpectedFile) -> Iterator[Finding]:
-    if checked.missing:
-        yield _about(entry, Kind.MISSING_FILE, f"the {_NAMES[entry.state]} is not there", entry.raw)
-    elif checked.unreadable:
-        hint = "run the audit as the collector's user or group; if the disk fails, restore the file from a copy"
-        yield _about(entry, Kind.UNREADABLE_FILE, f"it cannot be read: {checked.unreadable}", entry.raw, hint)
-    elif checked.wrong:
-        octets = abs(checked.raw - entry.raw) or entry.raw
-        yield _about(entry, Kind.DAMAGED_FILE, "; ".join(checked.wrong), octets)
+        what = "bytes after the committed length: another program appended them, or a kill left them"
+        text = f"{checked.uncommitted:,} {what}"
+        yield entry.finding(Kind.UNCOMMITTED_BYTES, text, checked.uncommitted, hint=_CUT_HINT)
 
 
 def _gaps_of(entry: ExpectedFile) -> Iterator[Finding]:
@@ -257,22 +255,24 @@ def _gaps_of(entry: ExpectedFile) -> Iterator[Finding]:
         where = ", ".join(f"{gap.start}-{gap.end}" for gap in gaps[:3]) + (", ..." if len(gaps) > 3 else "")  # noqa: PLR2004
         if reason == ELSEWHERE:
             text = f"{octets:,} bytes ({where}) are in another collector's archive"
-            yield _about(entry, Kind.ELSEWHERE, text, octets, "audit that archive, too", Weight.NOTE)
+            yield entry.finding(Kind.ELSEWHERE, text, octets, hint="audit that archive, too", weight=Weight.NOTE)
         elif reason == EXCLUDED:
             text = f"{octets:,} bytes ({where}) were not read: the configuration of the host did not name the file then"
-            yield _about(entry, Kind.EXCLUDED, text, octets, "name the file again to ship them", Weight.NOTE)
+            hint = "name the file again to ship them"
+            yield entry.finding(Kind.EXCLUDED, text, octets, hint=hint, weight=Weight.NOTE)
         elif reason == FORKED:
             forks = ", ".join(f"{gap.source} (at {gap.end:,})" for gap in gaps[:3]) + (", ..." if len(gaps) > 3 else "")  # noqa: PLR2004
             text = f"two producers continued one source: the second one's bytes are in a source of their own: {forks}"
-            yield _about(entry, Kind.FORKED, text, 0, _FORKED_HINT, Weight.GAP)
+            yield entry.finding(Kind.FORKED, text, hint=_FORKED_HINT, weight=Weight.GAP)
         elif reason == REWRITTEN:
             text = (
                 f"before {where} the host's file has other bytes than the archive: it was rewritten, or continued twice"
             )
-            yield _about(entry, Kind.FORKED, text, 0, _FORKED_HINT, Weight.GAP)
+            yield entry.finding(Kind.FORKED, text, hint=_FORKED_HINT, weight=Weight.GAP)
         else:
             text = f"{octets:,} bytes ({where}) are lost, as recorded when it happened: {reason}"
-            yield _about(entry, Kind.GAP, text, octets, _GAP_HINTS.get(reason, _GAP_HINT), Weight.GAP)
+            hint = _GAP_HINTS.get(reason, _GAP_HINT)
+            yield entry.finding(Kind.GAP, text, octets, hint=hint, weight=Weight.GAP)
 
 
 def account_of(entry: ExpectedFile) -> Finding | None:
@@ -283,7 +283,7 @@ def account_of(entry: ExpectedFile) -> Finding | None:
     """
     if not entry.spans or not entry.key.file.startswith("/"):
         return None
-    if any(gap.reason == CHANGED for gap in entry.gaps):
+    if any(gap.reason == REASON_CHANGED for gap in entry.gaps):
         return None  # a part of these spans is lost, and a gap records it
     spans = sum(span.end - span.start for span in entry.spans)
     less = spans - (entry.raw - entry.joins + entry.filtered + entry.edited)
@@ -291,22 +291,5 @@ def account_of(entry: ExpectedFile) -> Finding | None:
         return None
     what = "are not in it" if less > 0 else "more than that are in it"
     text = f"its record lists {spans:,} bytes of sources; {abs(less):,} bytes {what}"
-    return _about(entry, Kind.BAD_ACCOUNT, text, abs(less))
-
-
-def _about(
-    entry: ExpectedFile, kind: Kind, text: str, octets: int, hint: str | None = None, weight: Weight = Weight.DAMAGE
-) -> Finding:
-    """A finding about one file. Without a `hint`, it is to restore the file."""
     restore = _SEALED_HINT if entry.state is FileState.SEALED else _OPEN_HINT
-    return Finding(
-        kind=kind,
-        weight=weight,
-        host=entry.key.host,
-        file=entry.key.file,
-        date=entry.key.date,
-        path=entry.path,
-        text=text,
-        octets=octets,
-        hint=restore if hint is None else hint,
-    )
+    return entry.finding(Kind.BAD_ACCOUNT, text, abs(less), hint=restore)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from consumer.cluster.membership import FORKED_SECONDS, Claim, Member, forked_since, to_claim, to_member
+from consumer.cluster.membership import FORKED_SECONDS, Member, forked_since, to_claim, to_member
 from consumer.disk_space import Disk, disk_of
 from consumer.fleet.causes import SILENT_LEASES, SILENT_SECONDS, CollectorSign, sign_of
 from consumer.fleet.host_table import USUAL, HostState, HostTable, Thresholds, counts
@@ -106,9 +106,7 @@ class FleetPoller:
         now_ns = news.now_ns if news else time.time_ns()
         collectors = await self._collectors(connection, found.partitions, now_ns)
         at = now_ns / 1e9
-        claims = collectors.claims.values() if collectors else ()
-        forked = frozenset(host for claim in claims for host in forked_since(claim, at - FORKED_SECONDS))
-        hosts = tuple(self._table.hosts(now_ns, forked))
+        hosts = tuple(self._table.hosts(now_ns, collectors.forked if collectors else ()))
         partitions = partitions_of(found.partitions, hosts, collectors and collectors.signs, self._last, at)
         self._last = Fleet(
             at=at,
@@ -181,7 +179,7 @@ class FleetPoller:
         try:
             entries = await JetStreamBucket(connection).entries([*keys, members_of(self._prefix)])
         except StreamMissing:  # so no collector ever used one
-            return _Collectors({}, {}, 0)
+            return _Collectors({}, set(), 0)
         except ShipperError:
             connection.check()
             return None
@@ -191,28 +189,29 @@ class FleetPoller:
         live = [
             member
             for key, member in members.items()
-            if not member.left and _renewed(entries[key].time_ns, member, now_ns)
+            if not member.left
+            and now_ns - entries[key].time_ns < 1e9 * max(SILENT_SECONDS, SILENT_LEASES * member.lease_seconds)
         ]
         claims = {
-            keys[key]: claim for key, entry in entries.items() if key in keys and (claim := to_claim(entry.value))
+            keys[key]: (claim, entry.time_ns)
+            for key, entry in entries.items()
+            if key in keys and (claim := to_claim(entry.value))
         }
-        signs = {
-            number: sign_of(claim, entries[lease_key(self._prefix, number)].time_ns, now_ns, live)
-            for number, claim in claims.items()
-        }
-        return _Collectors(claims, signs, _doubled(members.values()))
+        return _Collectors(
+            signs={number: sign_of(claim, at_ns, now_ns, live) for number, (claim, at_ns) in claims.items()},
+            forked={
+                host for claim, _ in claims.values() for host in forked_since(claim, now_ns / 1e9 - FORKED_SECONDS)
+            },
+            doubled=_doubled(members.values()),
+        )
 
 
 class _Collectors(NamedTuple):
     """What the collectors publish."""
 
-    claims: dict[int, Claim]  #: by partition
     signs: dict[int, CollectorSign]  #: by partition
+    forked: set[str]  #: hosts of which two producers continue a source
     doubled: int  #: bytes that archives hold twice
-
-
-def _renewed(at_ns: int, member: Member, now_ns: int) -> bool:
-    return now_ns - at_ns < 1e9 * max(SILENT_SECONDS, SILENT_LEASES * member.lease_seconds)
 
 
 def _doubled(members: Iterable[Member | None]) -> int:

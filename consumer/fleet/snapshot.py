@@ -1,7 +1,7 @@
 """The fleet at one moment, as a value: hosts, partitions, dead letters, and which of them have problems."""
 
 import enum
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -136,8 +136,11 @@ class Fleet:
     def problems(self) -> list[Problem]:
         """Each problem once, those of the partitions first."""
         halted = {each.status.partition for each in self.partitions if each.cause and each.status.lag}
-        waiting = [host for host in self.troubled_hosts if _waits_for(host, halted)]
-        found = [_problem(each, waiting) for each in _by_cause(self.troubled_partitions)]
+        waiting = [host for host in self.troubled_hosts if _finds_its_stream_full(host) and host.partition in halted]
+        by_cause: dict[tuple[object, ...], list[Partition]] = {}
+        for each in self.troubled_partitions:
+            by_cause.setdefault(_cause_of(each), []).append(each)
+        found = [_problem(each, waiting) for each in by_cause.values()]
         found.sort(key=lambda each: list(Severity).index(Severity(each.state)))
         if self.doubled:
             why = f"{self.doubled:,} bytes are in it twice: fshipper audit --repair-duplicates"
@@ -233,14 +236,6 @@ FULL_TEXTS = ("is full", "maximum bytes exceeded", "maximum messages exceeded")
 """How the heartbeat of a host reports that its stream takes no more: text of the server, and of producers."""
 
 
-def _by_cause(partitions: Iterable[Partition]) -> list[list[Partition]]:
-    """The partitions in groups that wait for the same."""
-    groups: dict[tuple[object, ...], list[Partition]] = {}
-    for each in partitions:
-        groups.setdefault(_cause_of(each), []).append(each)
-    return list(groups.values())
-
-
 def _cause_of(partition: Partition) -> tuple[object, ...]:
     """The same for partitions that wait for the same."""
     cause, sign = partition.cause, partition.sign
@@ -271,11 +266,6 @@ def _named(partitions: Sequence[int]) -> str:
     shown = ", ".join(map(str, partitions[:NAMED_PARTITIONS]))
     more = f" and {len(partitions) - NAMED_PARTITIONS} more" if len(partitions) > NAMED_PARTITIONS else ""
     return f"partition{'s' if len(partitions) > 1 else ''} {shown}{more}"
-
-
-def _waits_for(host: HostStatus, halted: Collection[int]) -> bool:
-    """Whether a host is stuck only because the stream of its partition is full, and that has a cause of its own."""
-    return _finds_its_stream_full(host) and host.partition in halted
 
 
 def _finds_its_stream_full(host: HostStatus) -> bool:

@@ -167,15 +167,18 @@ class _Not:
 _Node = _Text | _Pattern | _Grep | _Word | _And | _Or | _Not
 
 
-def _in_some(node: _Node, lines: Sequence[bytes]) -> bool:
+def _in_some(node: _Node, text: bytes) -> bool:
+    """Whether some lines of a text match together."""
     match node:
         case _And():
-            return all(_in_some(part, lines) for part in node.parts)
+            return all(_in_some(part, text) for part in node.parts)
         case _Or():
-            return any(_in_some(part, lines) for part in node.parts)
+            return any(_in_some(part, text) for part in node.parts)
         case _Not():
-            return not _in_some(node.part, lines)
-    return any(map(node.matches, lines))
+            return not _in_some(node.part, text)
+        case _Text() if b"\r" not in node.string:  # nor a newline: it is in one line, or in none
+            return node.matches(text)
+    return any(node.matches(line.removesuffix(b"\r")) for line in text.split(b"\n"))
 
 
 def _regex_finder(regex: Linear) -> Finder:
@@ -235,8 +238,7 @@ class Query:
 
     def matches_record(self, text: bytes) -> bool:
         """Whether some lines match together: each part of the query may be in another one of them."""
-        lines = [line.removesuffix(b"\r") for line in text.removesuffix(b"\n").split(b"\n")]
-        return _in_some(self._tree, lines)
+        return _in_some(self._tree, text.removesuffix(b"\n"))
 
 
 class Unit(enum.Enum):

@@ -65,9 +65,11 @@ class Records:
         """Begin and end of each record between `start` and `end` that may match."""
         next_position, at = finder(text, start, end), start
         while at < end and (found := next_position(at)) >= 0:
-            begin = _last(self.clock, text, at, text.find(b"\n", found, end) + 1 or end)
-            whole = _next(self.clock, text, text.find(b"\n", begin, end) + 1 or end, end)
-            at = begin
+            first_end = text.find(b"\n", at, end) + 1 or end  # a record begins at `at`
+            if found >= first_end:
+                at = _last(self.clock, text, at, text.find(b"\n", found, end) + 1 or end)
+                first_end = text.find(b"\n", at, end) + 1 or end
+            begin, whole = at, _next(self.clock, text, first_end, end)
             while at <= found:  # of a record that is too long the piece with the place
                 begin, at = at, _bounded(text, at, whole)
             yield begin, at
@@ -136,6 +138,8 @@ def _last(clock: "LineClock", text: bytes, start: int, end: int) -> int:
 
 def _bounded(text: bytes, begin: int, end: int) -> int:
     """Where a record that begins at `begin` ends, by its bytes and lines, at `end` at the latest."""
+    if end - begin <= MAX_RECORD_LINES:  # it cannot have more lines than bytes
+        return end
     stop = begin
     for _ in range(MAX_RECORD_LINES):
         following = text.find(b"\n", stop, end) + 1 or end

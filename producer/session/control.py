@@ -1,6 +1,6 @@
 """Replies of a producer to requests on `ctl.down.<host>` (collectors) and `ctl.ask.<host>` (operators)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from producer.model import Source

@@ -6,12 +6,12 @@ await archive.drain(Until.SEALED)
 archive.audit()                               # exit code and JSON
 """
 
+import asyncio
 import contextlib
 import gzip
 import io
 import json
 import os
-import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -82,11 +82,25 @@ class Audited(PartitionHarness):
 
 
 def audit(*arguments: str) -> Said:
-    """`fshipper audit --json` in this process."""
-    out, errors = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
-        code = run(["audit", "--json", *arguments])
-    return Said(code, json.loads(out.getvalue()) if out.getvalue() else {}, errors.getvalue())
+    return in_process("audit", *arguments)
+
+
+def in_process(verb: str, *arguments: str) -> Said:
+    """A command with `--json` in this process."""
+    code, out, errors = command(verb, "--json", *arguments)
+    return Said(code, json.loads(out) if out else {}, errors)
+
+
+def command(*arguments: object) -> tuple[int, str, str]:
+    """Exit code, output and errors of a command in this process, which has an event loop of its own."""
+    out, errors, outer = io.StringIO(), io.StringIO(), asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+            code = run([str(argument) for argument in arguments])
+    finally:
+        asyncio._set_running_loop(outer)
+    return code, out.getvalue(), errors.getvalue()
 
 
 def tree(directory: Path) -> dict[str, tuple[int, int, int]]:
@@ -104,13 +118,6 @@ def packed(text: bytes, suffix: str) -> bytes:
     if suffix == ".zst":
         return zstandard.ZstdCompressor(level=3).compress(text)
     return gzip.compress(text, 6, mtime=0) if suffix == ".gz" else text
-
-
-def unpacked(path: Path) -> bytes:
-    data = path.read_bytes()
-    if path.suffix == ".zst":
-        return zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True).read()
-    return zlib.decompress(data, 31) if path.suffix == ".gz" else data
 
 
 def doubled(text: bytes) -> bytes:

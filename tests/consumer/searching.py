@@ -1,6 +1,5 @@
 """Search an archive in this process or as a command, and a slow reference that reads every line."""
 
-import contextlib
 import json
 import os
 import subprocess
@@ -11,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import forking
-import zstandard
 from keeping import DAY_NS, seal_all, write_open
 
 from consumer.archive.event_times import TimeOf
@@ -150,10 +148,3 @@ def fshipper(
         out, err = process.communicate(timeout=120)
     assert code is None or process.returncode == code, f"{process.returncode}\n{err.decode()}"
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
-
-
-def unpacked(path: Path) -> bytes:
-    """The text of a segment, by a reader that is not ours."""
-    with contextlib.suppress(zstandard.ZstdError):
-        return zstandard.ZstdDecompressor().stream_reader(path.read_bytes(), read_across_frames=True).read()
-    return path.read_bytes()

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from auditing import LINES, Audited, doubled, packed, swapped, unpacked
+from auditing import LINES, Audited, doubled, packed, swapped
 from collecting import HOST, Log, cuts
+from fleet import unpack
 
 from consumer.archive.directory import lock_path
 from consumer.archive.expected_file import ExpectedFile, FileState, of_segment
@@ -23,8 +24,8 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "a flipped byte": lambda path: path.write_bytes(flipped(path.read_bytes(), path.stat().st_size // 2)),
     "its last byte cut off": lambda path: path.write_bytes(path.read_bytes()[:-1]),
     "cut to nothing": lambda path: path.write_bytes(b""),
-    "a doubled line": lambda path: path.write_bytes(packed(doubled(unpacked(path)), path.suffix)),
-    "a doubled line instead of another": lambda path: path.write_bytes(packed(swapped(unpacked(path)), path.suffix)),
+    "a doubled line": lambda path: path.write_bytes(packed(doubled(unpack(path)), path.suffix)),
+    "a doubled line instead of another": lambda path: path.write_bytes(packed(swapped(unpack(path)), path.suffix)),
     "all of it twice": lambda path: path.write_bytes(path.read_bytes() * 2),
 }
 

@@ -1,18 +1,15 @@
 """Bytes that stand twice under different names: a note that names both, and no note of texts that programs repeat."""
 
-import contextlib
-import io
 from pathlib import Path
 
 import pytest
-from auditing import Audited, Said
+from auditing import Audited, Said, command
 from collecting import HOST, Log, cuts
 from test_collector_edits import piece, send
 
 from consumer.audit import source_copies
 from consumer.model import Until
 from producer.transform.edits import Edits
-from shipper.main import run
 from shipper.model import End
 
 DAY = 86400.0
@@ -93,10 +90,9 @@ async def test_a_copy_is_found_over_segments_days_and_sources_that_share_a_file(
 async def test_the_note_says_files_bytes_lines_and_the_next_step_and_the_verdict_stays(tmp_path: Path) -> None:
     archive = Audited(tmp_path)
     await archive_of(archive, log_of(timed(310), 1, APP), log_of(timed(300), 2, COPY))
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        assert run(["audit", str(archive.archive)]) == 0
-    words = " ".join(out.getvalue().split())
+    code, out, _ = command("audit", archive.archive)
+    assert code == 0
+    words = " ".join(out.split())
     assert f"{HOST} {COPY} " in words
     assert f"all {len(timed(300)):,} bytes (300 lines) of source 0000000000000002 are in {APP} (source" in words
     assert "perhaps a copy of a rotation" in words

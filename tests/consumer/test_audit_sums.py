@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from auditing import LINES, Audited, Said, packed, unpacked
+from auditing import LINES, Audited, Said, packed
 from collecting import FILE, HOST, Log, cuts
+from fleet import unpack
 from hypothesis import given
 from hypothesis import strategies as st
 from test_collector_edits import piece, send
@@ -39,7 +40,7 @@ def forge(archive: Audited, path: str, before: bytes = MALLORY, after: bytes = R
 def made_anew(archive: Path, path: str, before: bytes, after: bytes) -> None:
     """The same below an archive directory."""
     file = archive / path
-    text = unpacked(file).replace(before, after)
+    text = unpack(file).replace(before, after)
     file.write_bytes(packed(text, file.suffix))
     stored = file.read_bytes()
     (listed,) = (each for each in archive.glob("_manifest/date=*/*.jsonl") if path in each.read_text())

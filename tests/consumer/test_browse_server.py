@@ -178,7 +178,7 @@ def test_a_query_that_no_command_can_have_is_refused_and_takes_no_slot(program, 
 )
 def test_a_search_that_cannot_start_gives_its_slot_back_whatever_the_reason(program, monkeypatch, failure):
     access = AccessControl()
-    browse = app.BrowseServer(app.SearchSettings(program.archive, None), access)
+    browse = app.BrowseServer(program.archive, None, access)
     session = json.loads(browse.respond(a_request("/login", **{TOKEN_HEADER: access.new_token()})).body)["session"]
     search = a_request("/search", **{SESSION_HEADER: session, app.SEARCH_HEADER: json.dumps({"query": "checkpoint"})})
 
@@ -315,7 +315,7 @@ def limited(program, monkeypatch):
     """A function that runs a search with limits in this process: what the page is sent."""
     monkeypatch.setenv("SHIPPER_STATE", str(program.directory / "state"))
     access = AccessControl(user_header="")
-    browse = app.BrowseServer(app.SearchSettings(program.archive, None), access)
+    browse = app.BrowseServer(program.archive, None, access)
     session = json.loads(browse.respond(a_request("/login", **{TOKEN_HEADER: access.new_token()})).body)["session"]
 
     def sent(limits: ProcessLimits, **search: object) -> list[dict]:

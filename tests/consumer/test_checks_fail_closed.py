@@ -1,30 +1,20 @@
 """A check that found nothing to check is never green: empty, foreign and unknown places are distinguished and named."""
 
-import contextlib
-import io
 import json
 import shutil
 from pathlib import Path
 
 import pytest
-from auditing import LINES, Audited, audit
+from auditing import LINES, Audited, audit, command
 from collecting import HOST, Log
 
 from consumer.archive import parts
 from consumer.archive.directory import open_archive
 from consumer.model import Until
 from shipper.errors import ConfigError
-from shipper.main import run
 from spark_analytics.archive import inventory
 
 DAY = "2026-11-20"
-
-
-def ended(*arguments: object) -> tuple[int, str, str]:
-    out, errors = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
-        code = run([str(argument) for argument in arguments])
-    return code, out.getvalue(), errors.getvalue()
 
 
 def foreign(directory: Path, kind: str) -> Path:
@@ -66,7 +56,7 @@ VERBS = {
 @pytest.mark.parametrize("verb", VERBS)
 def test_what_is_no_archive_is_wrong_configuration_and_is_named(tmp_path: Path, verb: str, kind: str) -> None:
     place = foreign(tmp_path, kind)
-    code, out, errors = ended(*(word.format(place=place, out=tmp_path / "out") for word in VERBS[verb]))
+    code, out, errors = command(*(word.format(place=place, out=tmp_path / "out") for word in VERBS[verb]))
     assert (code, out) == (78, "")
     assert str(place) in errors
     assert "archive" in errors
@@ -78,16 +68,16 @@ def test_an_archive_without_a_line_proves_nothing(tmp_path: Path) -> None:
     open_archive(tmp_path)
     said = audit(str(tmp_path))
     assert (said.code, said.kinds, said.found["complete"]) == (2, ["nothing_archived"], False)
-    code, out, _ = ended("audit", tmp_path)
+    code, out, _ = command("audit", tmp_path)
     assert code == 2
     assert f"nothing is archived yet in {tmp_path}" in out
     assert "NOT COMPLETE; 0 hosts, 0 files" in out
     for verb in ("tail", "replay"):
-        code, _, errors = ended(verb, "--from", "archive", "--archive", tmp_path)
+        code, _, errors = command(verb, "--from", "archive", "--archive", tmp_path)
         assert (code, f"nothing is archived yet in {tmp_path}" in errors) == (69, True)
-    code, _, errors = ended("redact", tmp_path, "--host", "web1", "--match", "x", "--yes")
+    code, _, errors = command("redact", tmp_path, "--host", "web1", "--match", "x", "--yes")
     assert (code, "so nothing is redacted" in errors) == (69, True)
-    code, _, errors = ended("report", "--archive", tmp_path, "--date", DAY)
+    code, _, errors = command("report", "--archive", tmp_path, "--date", DAY)
     assert (code, f"nothing is sealed for {DAY}" in errors) == (69, True)  # it is one, and that day has nothing
 
 
@@ -124,7 +114,7 @@ async def test_days_that_name_nothing_are_reported(tmp_path: Path, verb: str, ar
     await archive.drain(Until.SEALED)
     before = archive.segment.read_bytes()
     more = ("--host", HOST, "--match", "line", "--yes") if verb == "redact" else ()
-    found = ended(verb, archive.archive, *more, *arguments)
+    found = command(verb, archive.archive, *more, *arguments)
     assert (found[0], said in found[2], found[1]) == (code, True, "")
     assert archive.segment.read_bytes() == before
 
@@ -133,23 +123,25 @@ async def test_a_host_or_file_that_the_archive_lacks_is_reported(tmp_path: Path)
     archive = Audited(tmp_path)
     archive.send(Log(LINES), 0, len(LINES))
     await archive.drain(Until.SEALED)
-    code, _, errors = ended("audit", archive.archive, "--host", "wbe*")
+    code, _, errors = command("audit", archive.archive, "--host", "wbe*")
     assert (code, "has nothing of wbe*" in errors) == (69, True)
     mistyped = ("--host", f"{HOST}x", "--match", "line", "--yes")
-    code, _, errors = ended("redact", archive.archive, *mistyped)
+    code, _, errors = command("redact", archive.archive, *mistyped)
     assert (code, f"has nothing of {HOST}x on 1 day" in errors) == (69, True)
-    code, _, errors = ended("redact", archive.archive, "--host", HOST, "--file", "/nosuch", "--match", "line", "--yes")
+    code, _, errors = command(
+        "redact", archive.archive, "--host", HOST, "--file", "/nosuch", "--match", "line", "--yes"
+    )
     assert (code, "has no file /nosuch of" in errors) == (0, True)
 
 
 def test_a_report_of_days_in_the_wrong_order_is_wrong_usage(tmp_path: Path) -> None:
     open_archive(tmp_path)
-    code, _, errors = ended("report", "--archive", tmp_path, "--since", "2026-02-01", "--until", "2026-01-01")
+    code, _, errors = command("report", "--archive", tmp_path, "--since", "2026-02-01", "--until", "2026-01-01")
     assert (code, "exchange them" in errors) == (64, True)
 
 
 def test_the_json_of_an_empty_archive_has_the_same_fields(tmp_path: Path) -> None:
     open_archive(tmp_path)
-    found = json.loads(ended("audit", tmp_path, "--json")[1])
+    found = json.loads(command("audit", tmp_path, "--json")[1])
     assert found["totals"]["archived"] == {"bytes": 0, "lines": 0}
     assert [each["weight"] for each in found["findings"]] == ["gap"]

@@ -1,16 +1,12 @@
 """What must not stay is blacked out in sealed segments: the rest stays as it was, and it is on record."""
 
-import asyncio
-import contextlib
-import io
-import json
 import shutil
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from auditing import LINES, Audited, Said, audit
+from auditing import LINES, Audited, Said, audit, in_process
 from collecting import FILE, HOST, KilledError, Log, cuts, kill_at
 from dying import Lives, Places
 from fleet import unpack
@@ -18,15 +14,15 @@ from fleet import unpack
 from consumer.archive.directory import lock_path
 from consumer.archive.manifests import Listing
 from consumer.audit import redact as app
-from consumer.audit.redact import OfSource, PlacesUnknownError, Range, RegexMatches, blackened, joined
+from consumer.audit.redact import OfSource, PlacesUnknownError, RegexMatches, blackened, joined
 from consumer.model import Until
 from consumer.segments.compaction import Merger
 from consumer.segments.rewrite_segment import rewriting
 from consumer.segments.sealer import Sealer
 from shipper.durable_files import Lock
 from shipper.linear_regex import Linear
-from shipper.main import run
 from shipper.manifest import Segment, SourceSpan, from_line, standing, to_line
+from shipper.model import Span
 
 SOURCE = "00000000000000a1"
 SECRET = b"57 a line"
@@ -43,22 +39,8 @@ def lives() -> Iterator[Lives]:
         yield lives
 
 
-def command(*arguments: str) -> int:
-    """`fshipper` in this process; it has an event loop of its own, also where a test has one."""
-    outer = asyncio._get_running_loop()
-    asyncio._set_running_loop(None)
-    try:
-        return run(list(arguments))
-    finally:
-        asyncio._set_running_loop(outer)
-
-
 def redact(place: Path, *arguments: str) -> Said:
-    """`fshipper redact --json` in this process."""
-    out, errors = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
-        code = command("redact", str(place), "--host", HOST, "--json", *arguments)
-    return Said(code, json.loads(out.getvalue()) if out.getvalue() else {}, errors.getvalue())
+    return in_process("redact", str(place), "--host", HOST, *arguments)
 
 
 async def filled(archive: Audited, until: Until = Until.SEALED) -> Log:
@@ -110,7 +92,7 @@ async def test_bytes_of_a_source_are_redacted_wherever_they_are_stored(
 ) -> None:
     await filled(archive)
     assert redact(archive.archive, "--source", SOURCE, "--span", f"{start}-{end}", "--yes").code == 0
-    assert b"".join(texts(tmp_path)) == blackened(LINES, [Range(start, end)])
+    assert b"".join(texts(tmp_path)) == blackened(LINES, [Span(start, end)])
     assert archive.audit().code == 0
 
 
@@ -223,7 +205,7 @@ async def test_merging_waits_for_a_redaction_and_keeps_the_record(archive: Audit
         assert not merger.merge(date, 0, Listing(archive.archive, date), lambda: True)
         assert len(texts(tmp_path)) == 3
     assert merger.merge(date, 0, Listing(archive.archive, date), lambda: True)
-    assert texts(tmp_path) == [blackened(LINES, [Range(100, 150)])]
+    assert texts(tmp_path) == [blackened(LINES, [Span(100, 150)])]
     said = archive.audit()
     assert (said.code, "request 17" in said.texts) == (0, True)
     assert redact(archive.archive, "--match", "199 a line", "--yes").code == 0  # now there is one segment
@@ -310,8 +292,8 @@ def segment(*spans: SourceSpan, **more: int) -> Segment:
 
 def test_a_source_with_a_gap_has_its_bytes_where_its_spans_say() -> None:
     holed = segment(SourceSpan(source="s", start=0, end=10), SourceSpan(source="s", start=20, end=30))
-    assert OfSource("s", 5, 25).ranges(holed, b"") == [Range(5, 15)]
-    assert OfSource("s", 22, 24).ranges(holed, b"") == [Range(12, 14)]
+    assert OfSource("s", 5, 25).ranges(holed, b"") == [Span(5, 15)]
+    assert OfSource("s", 22, 24).ranges(holed, b"") == [Span(12, 14)]
     assert [each.bytes for each in OfSource("s", 5, 25).records(holed, [], at="", reason="")] == [5, 5]
     assert not OfSource("s", 12, 18).concerns(holed)
 
@@ -323,8 +305,8 @@ def test_text_that_is_not_its_spans_has_unknown_places(more: dict[str, int]) -> 
 
 
 def test_ranges_are_joined_and_newlines_stay() -> None:
-    assert joined([Range(0, 2), Range(2, 4), Range(3, 5), Range(7, 8)]) == [Range(0, 5), Range(7, 8)]
-    assert blackened(b"ab\ncd\n", [Range(1, 5)]) == b"a*\n**\n"
+    assert joined([Span(0, 2), Span(2, 4), Span(3, 5), Span(7, 8)]) == [Span(0, 5), Span(7, 8)]
+    assert blackened(b"ab\ncd\n", [Span(1, 5)]) == b"a*\n**\n"
     assert RegexMatches(Linear(b"x*")).ranges(segment(), b"aaa") == []
 
 

@@ -1,7 +1,6 @@
 """Bytes that are in the archive twice are found, and the later copy is removed with a record."""
 
 import contextlib
-import io
 import json
 import shutil
 from collections.abc import Iterator
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from auditing import LINES, Audited, audit, tree
+from auditing import LINES, Audited, audit, command, in_process, tree
 from collecting import FILE, HOST, KilledError, Log, cuts, kill_at
 from dying import Lives, Places
 from fleet import unpack
@@ -22,7 +21,6 @@ from consumer.segments.compaction import Merger
 from consumer.segments.rewrite_segment import alone, rewriting
 from consumer.segments.sealer import Sealer
 from shipper.durable_files import Lock
-from shipper.main import run
 from shipper.manifest import Segment, SourceSpan, from_line, standing, to_line
 from shipper.model import End
 
@@ -80,10 +78,8 @@ def lines_of(archive: Path) -> list[Segment]:
 
 def repair(archive: Path, *arguments: str) -> tuple[int, dict]:
     """`fshipper audit --repair-duplicates --json`: its exit code and its output; {} after an error."""
-    out, errors = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
-        code = run(["audit", str(archive), "--repair-duplicates", "--json", *arguments])
-    return code, json.loads(out.getvalue()) if out.getvalue() else {"errors": errors.getvalue()}
+    done = audit(str(archive), "--repair-duplicates", *arguments)
+    return done.code, done.found or {"errors": done.errors}
 
 
 def copied(archive: Path, segment: Segment, path: str, **more: object) -> Path:
@@ -253,8 +249,8 @@ async def test_a_copy_that_was_redacted_differs_until_the_other_one_is_redacted_
     place = await Doubled(tmp_path).fill()
     date = ordered(place.archive)[0].path[5:15]
     source, span = ("--source", Log(b"").id), ("--span", "100-150")
-    with contextlib.redirect_stdout(io.StringIO()):
-        assert run(["redact", str(place.archive), "--host", HOST, *source, *span, "--date", date, "--yes"]) == 0
+    done = in_process("redact", str(place.archive), "--host", HOST, *source, *span, "--date", date, "--yes")
+    assert done.code == 0
     black = LINES[:100] + bytes(10 if byte == 10 else 42 for byte in LINES[100:150]) + LINES[150:]
     await complete_after(place, black)
 
@@ -469,18 +465,15 @@ async def test_another_user_is_refused_before_anything_is_written(
     assert tree(place.archive) == before
 
 
-async def test_a_person_sees_what_and_how_much_would_be_removed_and_the_command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_a_person_sees_what_and_how_much_would_be_removed_and_the_command(tmp_path: Path) -> None:
     place = await Doubled(tmp_path).fill()
-    assert run(["audit", str(place.archive), "--repair-duplicates"]) == 2
-    told = capsys.readouterr().out
-    assert f"would remove {len(LINES):,} doubled bytes in date=" in told
-    assert f"{len(LINES):,} bytes and 200 lines in 1 segment would be removed; to do it, add --yes" in told
-    assert run(["audit", str(place.archive), "--repair-duplicates", "--yes"]) == 0
-    assert f"removed {len(LINES):,} bytes and 200 lines in 1 segment\n" in capsys.readouterr().out
-    assert run(["audit", str(place.archive), "--repair-duplicates"]) == 0
-    assert capsys.readouterr().out == "nothing is in the archive twice\n"
+    repair_of = ("audit", place.archive, "--repair-duplicates")
+    code, out, _ = command(*repair_of)
+    assert (code, f"would remove {len(LINES):,} doubled bytes in date=" in out) == (2, True)
+    assert f"{len(LINES):,} bytes and 200 lines in 1 segment would be removed; to do it, add --yes" in out
+    code, out, _ = command(*repair_of, "--yes")
+    assert (code, f"removed {len(LINES):,} bytes and 200 lines in 1 segment\n" in out) == (0, True)
+    assert command(*repair_of) == (0, "nothing is in the archive twice\n", "")
 
 
 def test_a_text_whose_spans_do_not_add_up_has_unknown_places() -> None:

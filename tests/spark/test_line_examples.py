@@ -4,10 +4,10 @@ import random
 
 import pytest
 from day_archives import DATE
+from spark_analytics.aggregate.port import LinePlace
 from test_report_search import found
 
 from spark_analytics.aggregate import arrow
-from spark_analytics.aggregate.port import LinePlace
 from spark_analytics.report import html, number_format
 from spark_analytics.report.html import Search
 from spark_analytics.scan import line_examples

@@ -22,7 +22,7 @@ import webbrowser
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import unquote
 
 import shipper
@@ -75,19 +75,6 @@ def limits_of(request: SearchRequest) -> ProcessLimits:
     return LIVE if request.follow else LONGER if request.longer else USUAL
 
 
-class SearchSettings(NamedTuple):
-    """What every search is started with."""
-
-    archive: Path
-    config: Path | None
-
-    def arguments(self, found: SearchCommand) -> list[str]:
-        """The arguments of the command that the page shows. The process has `FOR_PROGRAMS` as well."""
-        verb, *rest = found.arguments
-        config = [f"--config={self.config}"] if self.config else []
-        return [verb, f"--archive={self.archive}", *config, *rest]
-
-
 class _Slots:
     """The searches that may run at a time: few for a session, and few in all."""
 
@@ -114,8 +101,9 @@ class _Slots:
 class BrowseServer:
     """Answers the requests of the page. Few searches run at a time, for a session and in all."""
 
-    def __init__(self, settings: SearchSettings, access: AccessControl) -> None:
-        self._settings = settings
+    def __init__(self, archive: Path, config: Path | None, access: AccessControl) -> None:
+        self._archive = archive
+        self._options = [f"--archive={archive}", *([f"--config={config}"] if config else [])]  # of every search
         self._access = access
         self._slots = _Slots()
         self._key = secrets.token_bytes(16)  # of the hashed patterns in the access log
@@ -162,7 +150,7 @@ class BrowseServer:
         return Answer("application/json", json.dumps({"session": session}).encode())
 
     def _about(self, user: User) -> Answer:
-        about = {"user": user.name, "version": shipper.__version__, "archive": str(self._settings.archive)}
+        about = {"user": user.name, "version": shipper.__version__, "archive": str(self._archive)}
         limits = {"most_lines": MOST_LINES, "seconds": USUAL.seconds, "longer_seconds": LONGER.seconds}
         return Answer("application/json", json.dumps(about | limits).encode())
 
@@ -187,14 +175,14 @@ class BrowseServer:
 
     def start(self, found: SearchCommand) -> SearchProcess:
         """The process of a search. Raises OSError."""
-        request = found.request
-        limits = limits_of(request)
-        verb, *rest = self._settings.arguments(found)
-        return SearchProcess([verb, *FOR_PROGRAMS, *rest], limits, is_live=request.follow)
+        verb, *rest = found.arguments
+        arguments = [verb, *FOR_PROGRAMS, *self._options, *rest]
+        return SearchProcess(arguments, limits_of(found.request), is_live=found.request.follow)
 
     def shown(self, found: SearchCommand) -> str:
         """The command as a person types it."""
-        return shlex.join(["fshipper", *self._settings.arguments(found)])
+        verb, *rest = found.arguments
+        return shlex.join(["fshipper", verb, *self._options, *rest])
 
     def ended(self, search: "RunningSearch", user: User, fields: Mapping[str, Any]) -> None:
         """A search has ended: write the access log."""
@@ -348,8 +336,9 @@ def run(options: BrowseOptions) -> None:
     """Serve the page until a signal comes. Raises ConfigError."""
     settings = settings_of(options)
     set_up_logging(style=settings.log.format, level=settings.log.level)
-    searches = SearchSettings(_checked_archive(settings), options.config)
-    asyncio.run(_serve(settings.browse, searches, open_page=options.open_page))
+    access = AccessControl(user_header=settings.browse.trust_user_header)
+    server = BrowseServer(_checked_archive(settings), options.config, access)
+    asyncio.run(_serve(settings.browse, server, access, open_page=options.open_page))
 
 
 def check(settings: Settings) -> Iterator[str]:
@@ -373,9 +362,7 @@ def _checked_archive(settings: Settings) -> Path:
     return directory
 
 
-async def _serve(settings: BrowseSettings, searches: SearchSettings, *, open_page: bool) -> None:
-    access = AccessControl(user_header=settings.trust_user_header)
-    server = BrowseServer(searches, access)
+async def _serve(settings: BrowseSettings, server: BrowseServer, access: AccessControl, *, open_page: bool) -> None:
     try:
         endpoints = Endpoints(
             settings.listen or DEFAULT_LISTEN,

@@ -116,7 +116,9 @@ def command(request: SearchRequest) -> SearchCommand:
     files = request.files
     if request.around:
         files = tuple(glob.escape(each) for each in files)
-    _check_patterns(hosts + files)
+    for each in hosts + files:
+        if not each.isprintable():
+            raise UsageError(f"{each!a} has control characters", hint="write the name as it is in the list")
     since, until = shown_time(since_ns) if since_ns else "", shown_time(until_ns) if until_ns else ""
     options = [f"--file={each}" for each in files]
     options += ["--case-sensitive"] if request.case_sensitive and not request.around else []
@@ -137,12 +139,6 @@ def command(request: SearchRequest) -> SearchCommand:
         options.append(f"--limit={request.limit}")
     query = "" if request.around else _query(request)
     return SearchCommand(request, ("search", *options, "--", query, *hosts), since, until)
-
-
-def _check_patterns(patterns: tuple[str, ...]) -> None:
-    for each in patterns:
-        if not each.isprintable():
-            raise UsageError(f"{each!a} has control characters", hint="write the name as it is in the list")
 
 
 def _query(request: SearchRequest) -> str:
@@ -247,7 +243,8 @@ class SearchProcess:
     def _end_group(self) -> None:
         self._signal(signal.SIGTERM)
         deadline = time.monotonic() + GRACE_SECONDS
-        while not self._is_zombie() and time.monotonic() < deadline:
+        ends = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        while os.waitid(os.P_PID, self.pid, ends) is None and time.monotonic() < deadline:
             time.sleep(0.02)
         self._signal(signal.SIGKILL)  # before its id is free again; children that outlive it, too
         self._process.wait()
@@ -267,9 +264,6 @@ class SearchProcess:
                 (resource.RLIMIT_CORE, 0),
             ):
                 resource.prlimit(self.pid, name, (value, value))
-
-    def _is_zombie(self) -> bool:
-        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def _signal(self, number: int) -> None:
         with contextlib.suppress(OSError):
