@@ -13,10 +13,10 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from partitioner.arguments import numbers_of, with_admin
 from partitioner.desired import is_ours
@@ -68,20 +68,6 @@ class BackupDirectory:
             sync_directory(self.directory)
         except OSError as error:
             raise ConfigError(f"cannot write {self.directory}: {error.strerror}") from None
-
-    @contextlib.contextmanager
-    def writing(self, name: str) -> Iterator["SnapshotWriter"]:
-        """A stream's file, under a temporary name until `SnapshotWriter.finish`; without it nothing remains."""
-        home = self.directory / name
-        make_directory(home, mode=0o700)
-        temporary = home / f".{DATA}.{os.getpid()}.tmp"
-        try:
-            # 0600 from the beginning, whatever the umask is: the file holds lines of all hosts.
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as stream:
-                yield SnapshotWriter(home, temporary, stream)
-        finally:
-            temporary.unlink(missing_ok=True)
 
     def complete(self, saved: list[SavedStream], *, server: str) -> None:
         """Write the list: from now on the backup counts."""
@@ -136,36 +122,6 @@ class BackupDirectory:
                 yield chunk
 
 
-@dataclass(slots=True)
-class SnapshotWriter:
-    """A stream's file that is being written."""
-
-    home: Path
-    temporary: Path
-    stream: BinaryIO
-    digest: "hashlib._Hash" = field(default_factory=hashlib.sha256)
-    octets: int = 0
-
-    def write(self, chunk: bytes) -> None:
-        """Append `chunk`."""
-        self.stream.write(chunk)
-        self.digest.update(chunk)
-        self.octets += len(chunk)
-
-    def finish(self, head: Mapping[str, Any]) -> SavedStream:
-        """Give the file its name, durably, and write `head` next to it."""
-        self.stream.flush()
-        os.fsync(self.stream.fileno())
-        self.temporary.replace(self.home / DATA)
-        replace_file(self.home / HEAD, json.dumps(head, indent=2).encode() + b"\n", mode=0o600)
-        return SavedStream(
-            name=str(head["config"]["name"]),
-            octets=self.octets,
-            sha256=self.digest.hexdigest(),
-            **{key: head["state"][key] for key in ("messages", "first_seq", "last_seq")},
-        )
-
-
 def backup(options: BackupOptions) -> None:
     """Save streams to a directory, one after the other, and complete the backup."""
     settings, store = settings_of(options), BackupDirectory(options.directory)
@@ -193,13 +149,29 @@ def backup(options: BackupOptions) -> None:
 
 
 async def _save(admin: Admin, store: BackupDirectory, name: str, *, consumers: bool) -> SavedStream:
-    heads: list[Json] = []
-    chunks = stream_snapshot.snapshot(admin.connection, name, consumers=consumers, begun=heads.append)
-    with store.writing(name) as file:
-        async with contextlib.aclosing(chunks):  # type: ignore[type-var]
-            async for chunk in chunks:
-                file.write(chunk)
-        return file.finish({key: heads[0][key] for key in ("config", "state")})
+    """Write a stream to its file, durably, and configuration and state next to it; a part of a file never remains."""
+    home, digest, heads = store.directory / name, hashlib.sha256(), list[Json]()
+    make_directory(home, mode=0o700)
+    temporary = home / f".{DATA}.{os.getpid()}.tmp"
+    try:
+        # 0600 from the beginning, whatever the umask is: the file holds lines of all hosts.
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as stream:
+            chunks = stream_snapshot.snapshot(admin.connection, name, consumers=consumers, begun=heads.append)
+            async with contextlib.aclosing(chunks):  # type: ignore[type-var]
+                async for chunk in chunks:
+                    stream.write(chunk)
+                    digest.update(chunk)
+            stream.flush()
+            os.fsync(descriptor)
+            octets = stream.tell()
+        temporary.replace(home / DATA)
+    finally:
+        temporary.unlink(missing_ok=True)
+    head = {key: heads[0][key] for key in ("config", "state")}
+    replace_file(home / HEAD, json.dumps(head, indent=2).encode() + b"\n", mode=0o600)
+    numbers = {key: head["state"][key] for key in ("messages", "first_seq", "last_seq")}
+    return SavedStream(name=name, octets=octets, sha256=digest.hexdigest(), **numbers)
 
 
 def _print(text: str) -> None:

@@ -1,5 +1,5 @@
 """`fshipper demo`: everything at work on this machine, killed on the way, and proven byte for byte.
 
-cli -> scenario (read this one) -> processes, proof, result; show draws what happens. One thread does it all:
+app -> scenario (read this one) -> processes, proof, result; show prints what happens. One thread does it all:
 nothing here has a lock, and every child dies with the demo.
 """

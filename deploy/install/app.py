@@ -15,7 +15,7 @@ from pathlib import Path
 
 import typer
 
-from deploy.install import plan
+from deploy.install import keys, plan
 from deploy.install.options import InstallOptions
 from deploy.install.plan import (
     PACKAGED,
@@ -102,7 +102,7 @@ def hidden(bin_directory: str) -> str:
     return ""
 
 
-PRIVATE = {"etc/fshipper": 0o750, "etc/nats": 0o750}
+PRIVATE = {"etc/fshipper": 0o751, "etc/nats": 0o750}
 
 
 class TargetMachine:
@@ -254,7 +254,10 @@ def _carry_out(
         return _commands(role, uninstall=uninstall)
     if changes:
         warnings += run_commands([RELOAD] if uninstall else commands_after_install(role))
-    return [] if uninstall else left_to_people(role)
+    if uninstall:
+        return []
+    warnings += keys.hand_over()
+    return left_to_people(role)
 
 
 def _commands(role: Role, *, uninstall: bool) -> list[str]:

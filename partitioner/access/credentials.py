@@ -84,20 +84,31 @@ def operator_token(operator: nkeys.KeyPair, *, now: int, system: str) -> str:
 
 
 def account_token(
-    operator: nkeys.KeyPair, account: str, name: str, scopes: Iterable[tuple[Role, str, Rights]], *,
-    exports: Iterable[AccountExport] = (), imports: Iterable[tuple[str, AccountExport]] = (),
-    revoked: Mapping[str, int], now: int, limits: AccountLimits | None,
-) -> str:  # fmt: skip
+    operator: nkeys.KeyPair,
+    account: str,
+    name: str,
+    scopes: Iterable[tuple[Role, str, Rights]],
+    *,
+    exports: Iterable[AccountExport] = (),
+    imports: Iterable[tuple[str, AccountExport]] = (),
+    revoked: Mapping[str, int],
+    now: int,
+    limits: AccountLimits | None,
+) -> str:
     """An account: which signing key (public) may sign users of which role, what passes, who is revoked.
 
     `limits`: None: the account of the streams, which has none.
     """
     nats = {
-        "type": "account", "version": 2, "limits": {**_NO_LIMITS, **_limits(limits), "wildcards": True},
+        "type": "account",
+        "version": 2,
+        "limits": {**_NO_LIMITS, **_limits(limits), "wildcards": True},
         "exports": list(map(_export, exports)),
-        "imports": [_import(*each) for each in imports], "signing_keys": [_scope(*each) for each in scopes],
-        "revocations": dict(revoked), "default_permissions": {"pub": {}, "sub": {}},
-    }  # fmt: skip
+        "imports": [_import(*each) for each in imports],
+        "signing_keys": [_scope(*each) for each in scopes],
+        "revocations": dict(revoked),
+        "default_permissions": {"pub": {}, "sub": {}},
+    }
     return _sign(operator, {"sub": account, "name": name, "nats": nats}, now)
 
 
@@ -147,8 +158,10 @@ def _scope(role: Role, signer: str, allowed: Rights) -> dict[str, Any]:
         "pub": {"allow": list(allowed.publish), "deny": list(allowed.never)},
         "sub": {"allow": list(allowed.subscribe), "deny": list(allowed.deaf)},
         "resp": {"max": ANSWERS, "ttl": ANSWER_SECONDS * 10**9},
-        "subs": UNLIMITED, "data": UNLIMITED, "payload": UNLIMITED,
-    }  # fmt: skip
+        "subs": UNLIMITED,
+        "data": UNLIMITED,
+        "payload": UNLIMITED,
+    }
     return {"kind": "user_scope", "key": signer, "role": role.value, "template": template}
 
 

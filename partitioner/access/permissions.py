@@ -41,8 +41,14 @@ ANSWERS = 16
 """Replies that a role may send to one request that it receives."""
 ANSWER_SECONDS = 60
 _MONITOR_VERBS = (
-    "INFO", "STREAM.NAMES", "STREAM.LIST", "STREAM.INFO.*", "CONSUMER.INFO.*.*", "CONSUMER.NAMES.*", "CONSUMER.LIST.*",
-)  # fmt: skip
+    "INFO",
+    "STREAM.NAMES",
+    "STREAM.LIST",
+    "STREAM.INFO.*",
+    "CONSUMER.INFO.*.*",
+    "CONSUMER.NAMES.*",
+    "CONSUMER.LIST.*",
+)
 
 
 class Role(enum.StrEnum):
@@ -309,11 +315,16 @@ def edge_rights(domain: str, hosts: Sequence[str], others: Sequence[str], *, pre
     return Rights(
         publish=(*beats, *map(control_up, names), "$JS.S.*", "_R_.>"),
         subscribe=(
-            "_R_.>", *inboxes, *map(control_down, names), *map(control_ask, names), f"$JS.{domain}.API.>", "$JS.FC.>",
+            "_R_.>",
+            *inboxes,
+            *map(control_down, names),
+            *map(control_ask, names),
+            f"$JS.{domain}.API.>",
+            "$JS.FC.>",
         ),
         never=tuple(subject for host in others for subject in (beat_subject(prefix, host), control_up(host))),
         deaf=tuple(subject for host in others for subject in (control_down(host), control_ask(host))),
-    )  # fmt: skip
+    )
 
 
 def _inbox(host: str) -> str:

@@ -98,11 +98,16 @@ class Roster(NamedTuple):
             if found["version"] not in {FLAT_VERSION, VERSION}:
                 raise ConfigError(f"{path} has version {found['version']}", hint="use the fshipper that wrote it")
             members = [_member(entry) for entry in found["members"]]
-            return cls(str(found["prefix"]), AuthMethod(found["trust"]), {each.name: each for each in members},
-                       dict(found["revoked"]), AccountLayout(found.get("layout", AccountLayout.FLAT)),
-                       str(found.get("streams", STREAMS_ACCOUNT)),
-                       tuple(map(str, found.get("spares", ()))),
-                       HostReads(found.get("reads", HostReads.ALL)))  # fmt: skip
+            return cls(
+                str(found["prefix"]),
+                AuthMethod(found["trust"]),
+                {each.name: each for each in members},
+                dict(found["revoked"]),
+                AccountLayout(found.get("layout", AccountLayout.FLAT)),
+                str(found.get("streams", STREAMS_ACCOUNT)),
+                tuple(map(str, found.get("spares", ()))),
+                HostReads(found.get("reads", HostReads.ALL)),
+            )
         except FileNotFoundError:
             raise UsageError(f"there is no roster in {directory}", hint="make one: fshipper hosts init") from None
         except OSError as error:
@@ -114,9 +119,12 @@ class Roster(NamedTuple):
         """Put the roster into `directory`, as a whole."""
         members = [entry(member) for _, member in sorted(self.members.items())]
         content = {
-            "version": VERSION if self.has_accounts else FLAT_VERSION, "prefix": self.prefix,
-            "trust": self.trust.value, "members": members, "revoked": dict(self.revoked),
-        }  # fmt: skip
+            "version": VERSION if self.has_accounts else FLAT_VERSION,
+            "prefix": self.prefix,
+            "trust": self.trust.value,
+            "members": members,
+            "revoked": dict(self.revoked),
+        }
         if self.has_accounts:
             content |= {"layout": self.layout.value, "streams": self.streams, "spares": list(self.spares)}
             content["reads"] = self.reads.value
@@ -221,10 +229,15 @@ def _match(one: str, other: str) -> bool:
 
 def _member(entry: Mapping[str, Any]) -> Member:
     return Member(
-        str(entry["name"]), Role(entry["role"]), str(entry["public_key"]), str(entry["added"]),
-        str(entry.get("account", "")), str(entry.get("before", "")), str(entry.get("domain", "")),
+        str(entry["name"]),
+        Role(entry["role"]),
+        str(entry["public_key"]),
+        str(entry["added"]),
+        str(entry.get("account", "")),
+        str(entry.get("before", "")),
+        str(entry.get("domain", "")),
         tuple(map(str, entry.get("hosts", ()))),
-    )  # fmt: skip
+    )
 
 
 def entry(member: Member) -> dict[str, Any]:

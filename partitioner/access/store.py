@@ -252,29 +252,53 @@ class AccessStore:
         offered += [(spare, export) for spare in roster.spares for export in spare_exports(prefix).from_other]
         flat = roster.layout is not AccountLayout.ISOLATED and (not roster.has_accounts or any(m.before for m in alone))
         within = [role for role in signers if role in PROGRAMS or (flat and role in ALONE)]
-        yield account, credentials.account_token(
-            operator, account, roster.streams, [scopes[role] for role in within],
-            exports=streams_exports(prefix) if roster.has_accounts else (), imports=offered,
-            revoked=roster.revoked, now=now, limits=None,
-        )  # fmt: skip
+        yield (
+            account,
+            credentials.account_token(
+                operator,
+                account,
+                roster.streams,
+                [scopes[role] for role in within],
+                exports=streams_exports(prefix) if roster.has_accounts else (),
+                imports=offered,
+                revoked=roster.revoked,
+                now=now,
+                limits=None,
+            ),
+        )
         yield system, credentials.system_token(operator, system, now=now)
         if not roster.has_accounts:
             return
         asks = [(account, export) for export in monitor_exports().to_streams]
         asks += [(name, export) for name, export in offered if server_config.is_question_of_monitor(export)]
-        yield self._monitors(), credentials.account_token(
-            operator, self._monitors(), server_config.MONITORS_ACCOUNT, [scopes[Role.MONITOR]], imports=asks,
-            revoked=roster.revoked, now=now, limits=LIMITS[Role.MONITOR],
-        )  # fmt: skip
+        yield (
+            self._monitors(),
+            credentials.account_token(
+                operator,
+                self._monitors(),
+                server_config.MONITORS_ACCOUNT,
+                [scopes[Role.MONITOR]],
+                imports=asks,
+                revoked=roster.revoked,
+                now=now,
+                limits=LIMITS[Role.MONITOR],
+            ),
+        )
         host = (Role.HOST, signers[Role.HOST], own_account_rights(credentials.NAME, prefix=prefix, reads=roster.reads))
         begun = credentials.issued_at(self._operator_token())
 
         def own(key: str, name: str, scope: tuple[Role, str, Rights], exports: AccountExports) -> tuple[str, str]:
             token = credentials.account_token(
-                operator, key, name, [scope], exports=exports.from_other,
-                imports=[(account, export) for export in exports.to_streams], revoked={}, now=begun,
+                operator,
+                key,
+                name,
+                [scope],
+                exports=exports.from_other,
+                imports=[(account, export) for export in exports.to_streams],
+                revoked={},
+                now=begun,
                 limits=LIMITS[scope[0]],
-            )  # fmt: skip
+            )
             return key, token
 
         for each in alone:

@@ -87,45 +87,28 @@ def test_of_a_path_that_is_listed_twice_the_last_line_holds(archive, written):
     assert verdict(archive, written)["identical"]
 
 
-@pytest.mark.parametrize("at", [0, 1_048_575, 1_048_576, 2_345_678, len(TEXT) - 1])
-def test_a_flipped_byte_is_found_where_it_is(archive, written, at):
-    archive.seal(TEXT[:at] + bytes([TEXT[at] ^ 1]) + TEXT[at + 1 :])
+BEGIN = len(b"".join(LINES[:70_000]))
+WRONG = {
+    "a flipped byte": (TEXT[:2_345_678] + b"#" + TEXT[2_345_679:], 2_345_678, 0),
+    "the first byte": (b"#" + TEXT[1:], 0, 0),
+    "the last byte of a chunk": (TEXT[:1_048_575] + b"#" + TEXT[1_048_576:], 1_048_575, 0),
+    "the first byte of a chunk": (TEXT[:1_048_576] + b"#" + TEXT[1_048_577:], 1_048_576, 0),
+    "a missing line": (b"".join([*LINES[:70_000], *LINES[70_001:]]), BEGIN + len("line 7000"), -1),
+    "a doubled line": (b"".join([*LINES[:70_000], LINES[69_999], *LINES[70_000:]]), BEGIN + len("line "), 1),
+    "a doubled last line": (TEXT + LINES[-1], len(TEXT), 1),
+    "a missing end": (TEXT[:-1], len(TEXT) - 1, -1),
+}
+"""What an archive holds instead: the text, where it differs, and how many lines it has more."""
+
+
+@pytest.mark.parametrize(("text", "at", "more"), WRONG.values(), ids=WRONG)
+def test_what_differs_is_found_where_it_is(archive, written, text, at, more):
+    archive.seal(text)
     found = verdict(archive, written)
     assert not found["identical"]
     assert found["difference"]["offset"] == at
     assert found["difference"]["written"] != found["difference"]["archived"]
-
-
-def test_a_missing_line_is_found_where_it_should_be(archive, written):
-    archive.seal(b"".join([*LINES[:70_000], *LINES[70_001:]]))
-    found = verdict(archive, written)
-    begin = len(b"".join(LINES[:70_000]))
-    assert not found["identical"]
-    assert begin <= found["difference"]["offset"] < begin + len(LINES[70_000])
-    assert found["lines_archived"] == len(LINES) - 1
-
-
-def test_a_doubled_line_is_found_where_it_comes_again(archive, written):
-    archive.seal(b"".join([*LINES[:70_000], LINES[69_999], *LINES[70_000:]]))
-    found = verdict(archive, written)
-    begin = len(b"".join(LINES[:70_000]))
-    assert not found["identical"]
-    assert begin <= found["difference"]["offset"] < begin + len(LINES[70_000])
-    assert found["lines_archived"] == len(LINES) + 1
-
-
-def test_a_doubled_last_line_is_found_after_the_end(archive, written):
-    archive.seal(TEXT + LINES[-1])
-    found = verdict(archive, written)
-    assert not found["identical"]
-    assert found["difference"]["offset"] == len(TEXT)
-
-
-def test_a_missing_end_is_found(archive, written):
-    archive.seal(TEXT[:-1])
-    found = verdict(archive, written)
-    assert not found["identical"]
-    assert found["difference"]["offset"] == len(TEXT) - 1
+    assert found["lines_archived"] == len(LINES) + more
 
 
 def test_an_archive_without_the_file_is_not_identical(archive, written):

@@ -81,7 +81,7 @@ def test_configuration_is_for_root_and_the_programs_only(root):
     done(root)
     assert (root / SETTINGS).stat().st_mode & 0o777 == 0o640
     assert (root / UNIT).stat().st_mode & 0o777 == 0o644
-    assert (root / "etc/fshipper").stat().st_mode & 0o777 == 0o750
+    assert (root / "etc/fshipper").stat().st_mode & 0o777 == 0o751
 
 
 def test_files_that_an_operator_changed_are_left_alone_without_the_option(root):

@@ -97,23 +97,21 @@ async def messages(url):
         return (await admin.stream("S"))["state"]["messages"]
 
 
-def test_it_reports_where_it_listens_and_stores_and_ends_with_0_on_sigterm(tmp_path):
-    with started("--port", "-1", "--store", str(tmp_path / "store")) as server:
+@pytest.mark.parametrize(("port", "number"), [("-1", signal.SIGTERM), ("0", signal.SIGINT)])
+def test_it_becomes_a_server_of_this_machine_reports_where_it_listens_and_stores_and_ends_with_0(
+    tmp_path, port, number
+):
+    with started("--port", port, "--store", str(tmp_path / 'a "b" {c} $d ü')) as server:
         assert server.port not in {0, 4222}
-        assert str(tmp_path / "store") in server.said[1]
-        asyncio.run(make_stream(server.url))
-        assert server.end(signal.SIGTERM) == 0
-
-
-def test_ctrl_c_ends_it_with_0(tmp_path):
-    with started("--port", "0", "--store", str(tmp_path)) as server:
-        assert server.end(signal.SIGINT) == 0
-
-
-def test_the_process_that_was_started_is_the_server_itself(tmp_path):
-    with started("--port", "-1", "--store", str(tmp_path)) as server:
+        assert 'a "b" {c} $d ü' in server.said[1]
         command = Path(f"/proc/{server.process.pid}/cmdline").read_bytes().split(b"\0")
         assert command[0].endswith(b"nats-server")
+        assert server.url.startswith("nats://127.0.0.1:")
+        assert 'host: "127.0.0.1"' in (tmp_path / 'a "b" {c} $d ü' / "nats-server.conf").read_text()
+        asyncio.run(make_stream(server.url))
+        asyncio.run(publish(server.url, "s.x", b"x" * (600 * 1024)))  # the largest block with its headers
+        assert server.end(number) == 0
+    assert (tmp_path / 'a "b" {c} $d ü' / "jetstream").is_dir()
 
 
 @pytest.mark.parametrize("sync", ["always", "10s"])
@@ -128,18 +126,6 @@ def test_what_was_stored_is_there_after_kill_9_and_a_start_on_the_same_store_and
     with started(*arguments) as server:
         assert server.port == port
         assert asyncio.run(messages(server.url)) == 20
-
-
-def test_by_default_it_is_not_reachable_from_outside(tmp_path):
-    with started("--port", "-1", "--store", str(tmp_path)) as server:
-        assert server.url.startswith("nats://127.0.0.1:")
-        assert 'host: "127.0.0.1"' in (tmp_path / "nats-server.conf").read_text()
-
-
-def test_it_takes_the_largest_block_with_its_headers(tmp_path):
-    with started("--port", "-1", "--store", str(tmp_path)) as server:
-        asyncio.run(make_stream(server.url))
-        asyncio.run(publish(server.url, "s.x", b"x" * (600 * 1024)))
 
 
 def test_a_port_in_use_is_reported_before_anything_starts(tmp_path):
@@ -158,26 +144,20 @@ def test_a_second_server_on_the_same_store_is_refused_for_as_long_as_the_first_l
         pass
 
 
-def test_a_store_that_cannot_be_written_is_a_configuration_error(tmp_path):
+@pytest.mark.parametrize(
+    ("arguments", "code", "reason"),
+    [
+        (("--port", "-1", "--store", "file/store"), 78, "cannot be written: Not a directory"),
+        (("--port", "-1", "--host", "203.0.113.1"), 78, "cannot listen on 203.0.113.1"),
+        *((("--sync", sync), 64, "is neither `always` nor a time") for sync in ("never", "0s", "2", '2m"\nport: 1')),
+    ],
+)
+def test_wrong_options_are_reported_before_anything_starts(tmp_path, arguments, code, reason):
     (tmp_path / "file").write_text("in the way")
-    code, said = ended("--port", "-1", "--store", str(tmp_path / "file" / "store"))
-    assert (code, "cannot be written: Not a directory" in said) == (78, True)
-
-
-def test_an_address_of_another_machine_is_a_configuration_error(tmp_path):
-    code, said = ended("--host", "203.0.113.1", "--port", "-1", "--store", str(tmp_path))
-    assert (code, "cannot listen on 203.0.113.1" in said) == (78, True)
-
-
-@pytest.mark.parametrize("sync", ["never", "0s", "2", '2m"\nport: 1'])
-def test_a_sync_that_is_no_time_is_wrong_usage(tmp_path, sync):
-    assert ended("--sync", sync, "--store", str(tmp_path))[0] == 64
-
-
-def test_a_store_with_quotes_and_spaces_in_its_name_works(tmp_path):
-    with started("--port", "-1", "--store", str(tmp_path / 'a "b" {c} $d ü')) as server:
-        asyncio.run(make_stream(server.url))
-    assert (tmp_path / 'a "b" {c} $d ü' / "jetstream").is_dir()
+    store = () if "--store" in arguments else ("--store", tmp_path)
+    words = [str(tmp_path / word) if word == "file/store" else str(word) for word in (*arguments, *store)]
+    found, stderr = ended(*words)
+    assert (found, reason in stderr) == (code, True)
 
 
 def test_without_a_nats_server_it_names_the_package(tmp_path, monkeypatch):

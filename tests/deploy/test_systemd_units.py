@@ -102,6 +102,23 @@ def test_the_page_shares_no_user_with_another_role_and_reads_the_archive_by_its_
     assert service["BindReadOnlyPaths"] == ["-/etc/fshipper/browse.toml"]
 
 
+def test_the_producer_shares_no_user_with_another_role_and_sees_none_of_their_files():
+    """It may read every file, so what belongs to the others is hidden from it."""
+    users = {path.stem: words(path)["Service"]["User"] for path in [*SERVICES, *SPARK]}
+    service = words(SYSTEMD / "fshipper-producer.service")["Service"]
+    assert [name for name, user in users.items() if user == users["fshipper-producer"]] == ["fshipper-producer"]
+    assert service["Group"] == ["fshipper-producer"]
+    hidden = " ".join(service["InaccessiblePaths"]).split()
+    others = [role for role in Role if role not in {Role.HOST, Role.SERVER}]
+    configuration = {
+        f"-/{piece.target}" for role in others for piece in PIECES[role] if piece.kind is FileKind.CONFIGURATION
+    }
+    assert configuration | {f"-{STATE[role]}" for role in [*others, Role.SERVER]} <= set(hidden)
+    assert {f"-/etc/fshipper/{name}" for name in ("keys", "collector.nk", "reader.creds")} <= set(hidden)
+    assert all(path.startswith("-/") for path in hidden), "a path that is not there must not end the start"
+    assert not [path for path in hidden if "producer" in path or path == "-/etc/fshipper"]
+
+
 def test_searches_in_a_browser_leave_the_machine_to_the_collector():
     service = words(SYSTEMD / "fshipper-browse.service")["Service"]
     assert int(service["CPUWeight"][0]) < 100
@@ -171,9 +188,15 @@ def test_users_and_directories_are_made(tmp_path):
     programs = [shutil.which("systemd-sysusers"), shutil.which("systemd-tmpfiles")]
     if None in programs or os.geteuid() != 0:
         pytest.skip("systemd-sysusers and systemd-tmpfiles are missing, or this is not root: apt-get install systemd")
-    (tmp_path / "etc" / "fshipper").mkdir(parents=True)
-    secret = tmp_path / "etc" / "fshipper" / "producer.env"
-    secret.write_text("NATS_PASSWORD=x\n")
+    directory = tmp_path / "etc" / "fshipper"
+    (directory / "keys").mkdir(parents=True)
+    owners = {"producer.env": "fshipper-producer", "host.nk": "fshipper-producer", "keys/x.nk": "fshipper"}
+    owners |= dict.fromkeys(("collector.toml", "reader.creds", "browse.env"), "fshipper")
+    for name in owners:
+        (directory / name).write_text("NATS_PASSWORD=x\n")
+    victim = tmp_path / "victim"
+    victim.touch(mode=0o600)
+    (directory / "collector.nk").symlink_to(victim)
     for kind, options in (("sysusers", []), ("tmpfiles", ["--create"])):
         files = [str(path) for path in (SYSTEMD / f"{kind}.d").glob("*.conf")]
         done = subprocess.run(
@@ -181,7 +204,11 @@ def test_users_and_directories_are_made(tmp_path):
         )
         assert (done.returncode, "fail" in done.stderr.lower()) == (0, False), done.stderr
     users = {line.split(":")[0]: line.split(":") for line in (tmp_path / "etc" / "passwd").read_text().splitlines()}
-    assert {"fshipper", "fshipper-browse", "nats"} <= set(users)
-    assert secret.stat().st_mode & 0o777 == 0o640
-    assert secret.stat().st_gid == int(users["fshipper"][3])
-    assert (tmp_path / "etc" / "fshipper").stat().st_mode & 0o777 == 0o750
+    assert {"fshipper", "fshipper-browse", "fshipper-producer", "nats"} <= set(users)
+    for name, owner in owners.items():
+        found = (directory / name).stat()
+        assert (found.st_mode & 0o777, found.st_uid, found.st_gid) == (0o640, 0, int(users[owner][3])), name
+    assert (victim.stat().st_mode & 0o777, victim.stat().st_gid) == (0o600, 0)
+    assert directory.stat().st_mode & 0o777 == 0o751
+    groups = {line.split(":")[0]: line.split(":")[3] for line in (tmp_path / "etc" / "group").read_text().splitlines()}
+    assert {name for name, members in groups.items() if "fshipper-producer" in members} == {"adm", "systemd-journal"}

@@ -13,7 +13,8 @@ def partition(natsd, capsys):
     """Runs `fshipper partition ...` against the server; returns exit code, stdout, stderr."""
 
     def call(*arguments, url=natsd.url):
-        code = run(["partition", *map(str, arguments), "--url", url])
+        server = [] if arguments[0] == "import" else ["--url", url]
+        code = run(["partition", *map(str, arguments), *server])
         said = capsys.readouterr()
         return code, said.out, said.err
 

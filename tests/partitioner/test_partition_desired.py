@@ -1,18 +1,15 @@
 """Desired-state files: what people keep in a repository, and what servers and other tools print."""
 
-import asyncio
 import json
 import re
 import tomllib
 
 import pytest
+from administering import on_server
 
 from partitioner.desired import in_server_units, parse, to_toml, wanted_of
 from partitioner.topology import shipped_template
 from shipper.errors import ConfigError
-from shipper.jetstream.admin import administration
-from shipper.main import run
-from shipper.settings import NatsSettings
 
 MINUTE = 60 * 10**9
 CHANGED = {
@@ -74,35 +71,17 @@ CONSUMER_SETTINGS = (
 )
 
 
-@pytest.fixture
-def partition(natsd, capsys):
-    """Runs `fshipper partition ...` against the server; returns exit code, stdout, stderr."""
-
-    def call(verb, *arguments):
-        words = ["partition", verb, *map(str, arguments)]
-        code = run([*words, "--url", natsd.url] if verb != "import" else words)
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return call
-
-
 def info(natsd, name):
-    async def within():
-        async with administration(NatsSettings(url=natsd.url)) as admin:
-            return await admin.stream(name)
-
-    return asyncio.run(within())
+    return on_server(natsd, lambda admin: admin.stream(name))
 
 
 def create(natsd, config, *consumers):
-    async def within():
-        async with administration(NatsSettings(url=natsd.url)) as admin:
-            await admin.create_stream(config)
-            for consumer in consumers:
-                await admin.create_consumer(config["name"], consumer)
+    async def work(admin):
+        await admin.create_stream(config)
+        for consumer in consumers:
+            await admin.create_consumer(config["name"], consumer)
 
-    asyncio.run(within())
+    on_server(natsd, work)
 
 
 def desired(text, **left_open):

@@ -185,17 +185,6 @@ def test_lowering_the_room_below_what_is_stored_is_refused_and_nothing_else_is_d
     assert names == ["DLQ", "DLQ_ADV", "KV_fshipper", "LOGS_0", "LOGS_BEATS"]
 
 
-def test_pruning_deletes_an_empty_stream_and_refuses_one_with_lines(natsd, partition):
-    partition("apply", "--partitions", "1")
-    surplus(natsd, 1)
-    surplus(natsd, 2)
-    publish(natsd, "logs.p1.web1", b"line")
-    code, _, err = partition("apply", "--prune", "--yes")
-    assert (code, "LOGS_1: it holds 1 message," in err) == (1, True)
-    on_server(natsd, lambda admin: admin.purge("LOGS_1", below=2**53))
-    assert partition("apply", "--prune", "--yes")[:2] == (0, "deleted stream LOGS_1\ndeleted stream LOGS_2\n")
-
-
 @pytest.mark.parametrize(
     ("section", "setting"),
     [
