@@ -10,6 +10,7 @@ import resource
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ import reporting
 import rings
 import structlog
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 from natsd import NatsServer, running
 
 # `tests` is on the path, so the folder tests/partitioner would pass for a namespace package `partitioner` before an
@@ -69,6 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("FSHIPPER_INTERRUPTS", "20" if is_all else "3")
     if config.getoption("ring") == rings.CHECK:
         settings.load_profile("check")
+        providers._get_local_constants = lambda: providers._local_constants  # a second to search the code for numbers
     if not WORKER and not config.getoption("collectonly"):
         config.pluginmanager.register(reporting.Progress(config))
 
@@ -81,8 +84,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept, left_out = [], []
     for item in items:
         (kept if lowest <= rings.RINGS.index(rings.ring(item)) <= ring else left_out).append(item)
+    numbers = Counter[Path]()
     for item in kept:
-        if name := rings.group(item):
+        numbers[item.path] += 1
+        if not item.get_closest_marker("xdist_group") and (name := rings.group(item, numbers[item.path])):
             item.add_marker(pytest.mark.xdist_group(name))
     if left_out:
         config.hook.pytest_deselected(items=left_out)

@@ -34,6 +34,10 @@ TERMS = re.compile(r"look-(?:ahead|behind)s?", re.IGNORECASE)
 FENCED = re.compile(r"^[ ]*```.*?^[ ]*```[ ]*$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"(`+)(?!`)(?:(?!\n\n).)+?(?<!`)\1(?!`)", re.DOTALL)
 TARGET = re.compile(r"\]\([^)\s]*\)|https?://\S+|<[^>\n]*>")
+_ANY = re.compile("|".join(rf"(?<![\w-])(?:{words})(?![\w-])" for words, _ in WORDS), re.IGNORECASE)
+_JOINT = re.compile(r"""["']\s*[rf]?["']""")
+"""Between two literals that are one string."""
+_QUOTED = re.compile(r'"""(.*?)"""', re.DOTALL)
 _FINDERS = tuple((re.compile(rf"(?<![\w-])(?:{words})(?![\w-])", re.IGNORECASE), write) for words, write in WORDS)
 
 
@@ -68,7 +72,8 @@ def python_findings(source: str) -> list[Finding]:
 
     A message is a string literal of two words or more.
     """
-    return _findings_in(_texts(source))
+    may_contain = _ANY.search(source) or _ANY.search(_JOINT.sub("", source))  # else it need not be parsed
+    return _findings_in(_texts(source)) if may_contain else []
 
 
 def remark_findings(source: str) -> list[Finding]:
@@ -88,6 +93,8 @@ def _texts(source: str) -> Iterator[tuple[int, str]]:
 
 
 def _docstrings(source: str) -> Iterator[tuple[int, str]]:
+    if not any(_ANY.search(text) for text in _QUOTED.findall(source)):
+        return
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             text = ast.get_docstring(node, clean=False)
@@ -96,6 +103,8 @@ def _docstrings(source: str) -> Iterator[tuple[int, str]]:
 
 
 def _comments(source: str) -> Iterator[tuple[int, str]]:
+    if not _ANY.search("\n".join(line.partition("#")[2] for line in source.splitlines() if "#" in line)):
+        return
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT and not token.string.startswith(("# noqa", "# type:", "# fmt:")):
             yield token.start[0], token.string.partition("# noqa")[0]

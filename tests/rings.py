@@ -18,6 +18,8 @@ TESTS = Path(__file__).resolve().parent
 BENCH = TESTS.parent / "bench"
 CHECK, TEST, ALL = RINGS = ("check", "test", "all")
 
+PURE_TOGETHER = 20
+
 LONG = {
     "bench/test_bench_runs.py::test_a_case_of_each_kind_shows_its_figures_and_its_limit": "parts of the bench",
     "chaos/test_burst.py": "four bursts; the daily run has one",
@@ -137,18 +139,22 @@ def starts(item: pytest.Item) -> bool:
     return "spark" in item.fixturenames or any(_starts(function) for function in _functions(item))
 
 
-def group(item: pytest.Item) -> str:
-    """Tests that one worker runs: they share a Spark session, or a fixture of their module; empty: none."""
+def group(item: pytest.Item, number: int) -> str:
+    """Tests that one worker runs: they share a Spark session, or a fixture of their module; empty: none.
+
+    Pure tests of a file go to a worker by twenties: a test of its own costs more to give out than to run. `number`: of
+    the test among those of its file.
+    """
     if "spark" in getattr(item, "fixturenames", ()):
         return "spark"
     if any(definition.scope in ("module", "class", "package") for definition in _definitions(item)):
         return _path(item)
-    return ""
+    return "" if starts(item) else f"{_path(item)} {number // PURE_TOGETHER}"
 
 
 def order(item: pytest.Item) -> int:
     """Position in a parallel run: tests of a group that takes long first, pure tests last."""
-    if group(item) == "spark":
+    if "spark" in getattr(item, "fixturenames", ()):
         return 0
     if _path(item).startswith(("test_documents_run.py", "chaos/", "deploy/", "spark/")):
         return 1

@@ -320,14 +320,14 @@ PINS = b"".join(b"line %d of a log\n" % number for number in range(9)) + b"pin=4
 def guesses(archive: Audited) -> list[bytes]:
     """The PINs that a sum in a manifest or in the journal confirms, by trying all."""
     listed = b"".join(path.read_bytes() for path in archive.archive.glob("_manifest/**/*.jsonl"))
+    named = {int(each, 16) for each in re.findall(rb"(?=([0-9a-f]{8}))", listed)}
     disk = b"".join(path.read_bytes() for path in archive.journal_path.parent.iterdir())
+    kept = {int.from_bytes(disk[at : at + 4]) for at in range(len(disk) - 3)}
     found = []
     for number in range(10_000):
         text = PINS.replace(b"4711", b"%04d" % number)
         whole, part = zlib.crc32(text), zlib.crc32(text[50:])
-        # an integer in SQLite; inverted, if the copy is not the host's file
-        stored = whole.to_bytes(4, "big"), (~whole & 0xFFFFFFFF).to_bytes(4, "big")
-        if any(b"%08x" % each in listed for each in (whole, part)) or any(each in disk for each in stored):
+        if {whole, part} & named or {whole, ~whole & 0xFFFFFFFF} & kept:  # inverted: the copy is not the host's file
             found.append(b"%04d" % number)
     return found
 
