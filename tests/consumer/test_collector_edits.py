@@ -26,7 +26,8 @@ from shipper.compression import Compressor
 from shipper.model import Block, Edited, Encoding, Span
 
 ID = "00000000000000a1"
-RULES = Edits.of(drop_lines=["DEBUG"], redact=["email", r"id=\d+"], labels={"env": "prod", "dc": "ams é&="})
+RULES = Edits.of(drop_lines=["DEBUG"], redact=["email", r"id=\d+"])
+LABELS = (("env", "prod"), ("dc", "ams é&="))
 LINES = [
     b"DEBUG noise\n", b"DEBUG\n", b"INFO a@example.org came\n", b"plain\n", b"\n", b"id=1 id=22 x@y.example\n",
     b"windows DEBUG\r\n", b"windows id=7\r\n", b"no line break at all: id=5 ", "größe ✓ id=3\n".encode(),
@@ -51,9 +52,10 @@ def piece(text: bytes, start: int, end: int, *, id_: str = ID) -> Piece:
 
 
 def send(
-    harness: PartitionHarness, pieces: list[Piece], *, rules: Edits = RULES, encoding: Encoding = Encoding.ZSTD
-) -> None:
-    for entry in Encoder(Compressor(encoding), rules).entries(pieces):
+    harness: PartitionHarness, pieces: list[Piece], *, rules: Edits = RULES, encoding: Encoding = Encoding.ZSTD,
+    labels: tuple[tuple[str, str], ...] = LABELS,
+) -> None:  # fmt: skip
+    for entry in Encoder(Compressor(encoding), rules, labels).entries(pieces):
         harness.bus.store(f"logs.p0.{HOST}", entry.headers, entry.payload)
 
 
@@ -185,9 +187,9 @@ async def test_a_file_of_which_every_line_is_left_out_is_an_empty_segment_that_r
 
 async def test_the_newest_labels_of_a_file_are_in_its_manifest_line_also_without_edits(harness):
     text = b"one\ntwo\n"
-    send(harness, [piece(text, 0, 4)], rules=Edits.of(labels={"env": "test"}))
+    send(harness, [piece(text, 0, 4)], rules=Edits(), labels=(("env", "test"),))
     await harness.drain()
-    send(harness, [piece(text, 4, 8)], rules=Edits.of(labels={"env": "prod", "dc": "ams é&="}))
+    send(harness, [piece(text, 4, 8)], rules=Edits())
     await harness.drain()
     assert "Log-Edits" not in next(reversed(list(harness.stream))).headers
     await harness.drain(Until.SEALED)
