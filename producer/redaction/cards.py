@@ -25,16 +25,9 @@ _SEPARATOR = (
     rb"(?:[.\t_/]|[ ]{2}|-{2}|[ ]?-[ ]|\xc2\xa0|\xe2\x80[\x80-\x95\xaf]|\xe3\x80\x80|%20|&nbsp;|%C2%A0|\\\\u00a0|\\\\t)"
 )
 _SEPARATED = Linear(
-    rb"[2-9][0-9]{3}"
-    + _SEPARATOR
-    + rb"[0-9]{4}"
-    + _SEPARATOR
-    + rb"[0-9]{4}"
-    + _SEPARATOR
-    + rb"[0-9]{1,4}(?:"
-    + _SEPARATOR
-    + rb"[0-9]{1,3}\b)?"
-    rb"|3[0-9]{3}" + _SEPARATOR + rb"[0-9]{6}" + _SEPARATOR + rb"[0-9]{4,5}"
+    rb"[2-9][0-9]{3}S[0-9]{4}S[0-9]{4}S[0-9]{1,4}(?:S[0-9]{1,3}\b)?|3[0-9]{3}S[0-9]{6}S[0-9]{4,5}".replace(
+        b"S", _SEPARATOR
+    )
 )
 """The usual groups with another separator than one space, dash or plus: dots, tabs, two spaces, no-break spaces."""
 _ESCAPED_SEPARATOR = re.compile(_SEPARATOR)

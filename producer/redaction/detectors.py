@@ -7,7 +7,7 @@ from producer.redaction.cards import cards, mails
 from producer.redaction.commands import Commands, sql_passwords
 from producer.redaction.named_values import Hit, NamedValues
 from producer.redaction.private_keys import private_keys
-from producer.redaction.rules import Rule, built_in
+from producer.redaction.rules import Rule, built_in, name_words
 from producer.redaction.shapes import Shapes, dsn_passwords
 from producer.redaction.unescaped import unescaped
 
@@ -19,7 +19,7 @@ class Secrets:
     """The rules of kind `token`: values by their name, forms of keys, arguments of commands, private keys."""
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
-        self._named = NamedValues(tuple(rule.named for rule in rules if rule.names))
+        self._named = NamedValues(tuple(rule.named for rule in rules if rule.names), name_words())
         self._shapes = Shapes(tuple(rule for rule in rules if rule.expression))
         self._commands = Commands("password-argument", "user-argument")
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from producer.redaction.quoting import QUOTE, LineQuotes, Open, end_of_quoted
-from producer.redaction.secret_names import MAX_NAME_BYTES, NamedRule, NameTable, SecretName, ValueKind
+from producer.redaction.secret_names import MAX_NAME_BYTES, NamedRule, NameTable, NameWords, SecretName, ValueKind
 from shipper.linear_regex import SHIPPED_MEMORY, Linear
 
 MAX_CONTEXT_BYTES = 512
@@ -116,8 +116,8 @@ class _Found(NamedTuple):
 class NamedValues:
     """The scanner for the named rules of the file."""
 
-    def __init__(self, rules: tuple[NamedRule, ...]) -> None:
-        self._names = NameTable(rules)
+    def __init__(self, rules: tuple[NamedRule, ...], near: NameWords) -> None:
+        self._names = NameTable(rules, near)
         words = sorted({word.replace("_", "[_. -]?") for rule in rules for word in rule.words}, key=len, reverse=True)
         escaped = "|".join(_escaped(word) for word in words)
         tail = r"[0-9a-z_.\x80-\xff-]*"

@@ -5,7 +5,7 @@ A key goes on in the next piece of its file: `KeyState` keeps for each source wh
 
 import re
 from collections import OrderedDict
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 
 from producer.redaction.named_values import Hit
 
@@ -15,6 +15,9 @@ MAX_OPEN = 1024
 """Sources of which it is remembered that a key is open."""
 MAX_OTHER_LINES = 3
 """Lines of other text in a row after which a key that has no end is given up."""
+
+CUT_LINE_BYTES = 16
+"""A longer rest of the line of BEGIN is of a body without line ends."""
 
 BEGIN = re.compile(rb"-----BEGIN[ +](?:[A-Z0-9]+[ +]){0,4}PRIVATE[ +]KEY(?:[ +]BLOCK)?-----")
 _END = re.compile(rb"-----END[ +](?:[A-Z0-9]+[ +]){0,4}PRIVATE[ +]KEY(?:[ +]BLOCK)?-----")
@@ -30,11 +33,13 @@ def private_keys(text: bytes, rule: str, *, is_open: bool = False) -> Iterator[H
     """The bodies of keys, line by line. `is_open`: a key of an earlier piece goes on."""
     at = 0
     if is_open:
-        at = yield from _body(text, 0, rule)
+        spans, at = _body(text, 0)
+        yield from (Hit(*span, rule) for span in spans)
     elif (early := _END.search(text)) and not BEGIN.search(text, 0, early.start()):
-        yield from _before_end(text, early.start(), rule)
+        yield from (Hit(*span, rule) for span in _before_end(text, early.start()))
     while found := BEGIN.search(text, at):
-        at = yield from _body(text, found.end(), rule)
+        spans, at = _body(text, found.end())
+        yield from (Hit(*span, rule) for span in spans)
 
 
 def leaves_open(text: bytes, *, is_open: bool = False) -> bool:
@@ -43,44 +48,36 @@ def leaves_open(text: bytes, *, is_open: bool = False) -> bool:
     if not begins and not is_open:
         return False
     last = begins[-1] if begins else 0
-    walk = _body(text, last, "")
-    try:
-        while True:
-            next(walk)
-    except StopIteration as stop:
-        return bool(stop.value >= len(text)) and not _END.search(text, last)
+    return _body(text, last)[1] >= len(text) and not _END.search(text, last)
 
 
-def _body(text: bytes, begin: int, rule: str) -> Generator[Hit, None, int]:
-    """Yields the lines of a body; returns where it ends."""
+def _body(text: bytes, begin: int) -> tuple[list[tuple[int, int]], int]:
+    """The lines of a body, and where it ends."""
     limit = min(len(text), begin + MAX_KEY_BYTES)
-    others, at = 0, begin
+    spans, others, at = list[tuple[int, int]](), 0, begin
     while at < limit:
         line_end = text.find(b"\n", at, limit)
         line_end = limit if line_end < 0 else line_end
         if end := _END.search(text, at, line_end):
-            if text[at : end.start()].strip():
-                yield Hit(at, end.start(), rule)
-            return end.end()
+            spans += [(at, end.start())] if text[at : end.start()].strip() else []
+            return spans, end.end()
         line = text[at:line_end]
-        first = at == begin and begin > 0 and text[begin - 1 : begin] == b"-"
-        if first and line.strip():
-            if _LITERAL.search(line) or len(line) > 16:  # noqa: PLR2004 - the rest of a line that was cut
-                yield Hit(at, line_end, rule)
+        if at == begin and text[max(0, begin - 1) : begin] == b"-" and line.strip():  # the rest of the line of BEGIN
+            spans += [(at, line_end)] if _LITERAL.search(line) or len(line) > CUT_LINE_BYTES else []
         elif found := (_BODY.search(line) or _LONE.search(line)):
             others = 0
-            yield Hit(at + found.start(1), at + found.end(1), rule)
+            spans.append((at + found.start(1), at + found.end(1)))
         elif not _HEADER.search(line):
             others += 1
             if others >= MAX_OTHER_LINES:
-                return line_end
+                return spans, line_end
         at = line_end + 1
-    return at
+    return spans, at
 
 
-def _before_end(text: bytes, end: int, rule: str) -> Iterator[Hit]:
+def _before_end(text: bytes, end: int) -> list[tuple[int, int]]:
     """The lines before an END whose BEGIN is in no text that is known."""
-    hits = list[Hit]()
+    spans = list[tuple[int, int]]()
     line_end = end
     while line_end > max(0, end - MAX_KEY_BYTES):
         begin = text.rfind(b"\n", 0, line_end) + 1
@@ -89,11 +86,9 @@ def _before_end(text: bytes, end: int, rule: str) -> Iterator[Hit]:
         if found is None and line.strip():
             break
         if found:
-            hits.append(Hit(begin + found.start(1), begin + found.end(1), rule))
+            spans.append((begin + found.start(1), begin + found.end(1)))
         line_end = begin - 1
-        if begin == 0:
-            break
-    yield from reversed(hits)
+    return spans[::-1]
 
 
 class KeyState:

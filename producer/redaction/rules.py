@@ -3,31 +3,38 @@
 import functools
 import re
 import tomllib
-from dataclasses import dataclass, field
 from importlib.resources import files
+from typing import Annotated, Any
 
-from producer.redaction.secret_names import NamedRule, ValueKind
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from producer.redaction.secret_names import NamedRule, NameWords, ValueKind
 from shipper.linear_regex import Linear
 
 VERSION = 1
 _BEGIN, _END = "«", "»"
+Expression = Annotated[
+    Linear | None, BeforeValidator(lambda text: Linear(text.encode(), in_lines=False, captures=True))
+]
+Condition = Annotated[Linear, BeforeValidator(lambda text: Linear(text.encode()))]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(BaseModel):
     """One rule of the file, with the lines that show what it does."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
     id: str
     kind: str  #: token, card, email: what a user writes, and what replaces the value
     description: str
     keywords: tuple[str, ...] = ()  #: at which the expression is tried
     prefilter: str = ""  #: an expression that finds where it is tried
-    expression: Linear | None = field(default=None, compare=False)
-    not_after: Linear | None = field(default=None, compare=False)  #: matches a byte after which it is not tried
-    secret_group: int = 0  #: of the expression
-    requires: tuple[Linear, ...] = field(default=(), compare=False)  #: each is found in every value
-    unless: Linear | None = field(default=None, compare=False)  #: is found in no value
-    stopwords: frozenset[bytes] = frozenset()  #: values that are none, in lower case
+    expression: Expression = Field(None, alias="regex")
+    not_after: Expression = Field(None, alias="notAfter")  #: matches a byte after which it is not tried
+    secret_group: int = Field(0, alias="secretGroup")  #: of the expression; 0: all
+    requires: tuple[Condition, ...] = ()  #: each is found in every value
+    unless: Condition | None = None  #: is found in no value
+    stopwords: tuple[str, ...] = ()  #: values that are none, in lower case
     names: tuple[str, ...] = ()  #: words of names; empty: the rule has an expression or a scanner
     value: ValueKind = ValueKind.ANY
     glued: bool = False
@@ -44,45 +51,23 @@ class Rule:
         """Lines before and after the redaction."""
         marks = re.compile(f"{_BEGIN}[^{_END}]*{_END}")
         hits = [(re.sub(f"[{_BEGIN}{_END}]", "", hit), marks.sub(f"[{self.kind}]", hit)) for hit in self.hits]
-        return [
-            (before.encode(), after.encode()) for before, after in [*hits, *zip(self.misses, self.misses, strict=True)]
-        ]
+        return [(before.encode(), after.encode()) for before, after in (*hits, *((miss, miss) for miss in self.misses))]
+
+
+@functools.cache
+def _file() -> dict[str, Any]:
+    read = tomllib.loads(files("producer.redaction").joinpath("rules.toml").read_text("utf-8"))
+    if read["version"] != VERSION:
+        raise ValueError(f"the rules have version {read['version']}, not {VERSION}")
+    return read
 
 
 @functools.cache
 def built_in() -> tuple[Rule, ...]:
     """The rules of this version, in the order of the file."""
-    read = tomllib.loads(files("producer.redaction").joinpath("rules.toml").read_text("utf-8"))
-    if read["version"] != VERSION:
-        raise ValueError(f"the rules have version {read['version']}, not {VERSION}")
-    return tuple(_rule(dict(each)) for each in read["rules"])
+    return tuple(map(Rule.model_validate, _file()["rules"]))
 
 
-def _rule(read: dict[str, object]) -> Rule:
-    return Rule(
-        id=str(read["id"]),
-        kind=str(read["kind"]),
-        description=str(read["description"]),
-        keywords=_texts(read.get("keywords")),
-        prefilter=str(read.get("prefilter", "")),
-        expression=_expression(read.get("regex")),
-        not_after=_expression(read.get("notAfter")),
-        requires=tuple(Linear(each.encode()) for each in _texts(read.get("requires"))),
-        unless=_expression(read.get("unless")),
-        secret_group=int(str(read.get("secretGroup", 0))),
-        stopwords=frozenset(word.encode() for word in _texts(read.get("stopwords"))),
-        names=_texts(read.get("names")),
-        value=ValueKind(read.get("value", "any")),
-        glued=bool(read.get("glued")),
-        scanner=str(read.get("scanner", "")),
-        hits=_texts(read.get("hits")),
-        misses=_texts(read.get("misses")),
-    )
-
-
-def _expression(value: object) -> Linear | None:
-    return Linear(value.encode(), in_lines=False, captures=True) if isinstance(value, str) else None
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    return tuple(map(str, value)) if isinstance(value, list) else ()
+def name_words() -> NameWords:
+    """The words near those of the rules."""
+    return NameWords(**{name: frozenset(words) for name, words in _file()["name_words"].items()})

@@ -39,233 +39,23 @@ class NamedRule(NamedTuple):
     may_be_glued: bool
 
 
+class NameWords(NamedTuple):
+    """Words next to those of the rules within a name: the table `name_words` of the file."""
+
+    glued_before: frozenset[str]  #: `dbpassword`
+    glued_after: frozenset[str]  #: `passwordhash`
+    other_meaning: frozenset[str]  #: after the word: the name is of something about the secret
+    number_of: frozenset[str]  #: before the word
+
+
 _PART = re.compile(r"[A-Z]+(?![a-z\u00df-\uffff])|[A-Z]?[a-z\u00df-\uffff]+|[0-9]+")
-_GLUED_BEFORE = frozenset(
-    [
-        "db",
-        "user",
-        "root",
-        "admin",
-        "my",
-        "smtp",
-        "ldap",
-        "ftp",
-        "ssh",
-        "http",
-        "https",
-        "mail",
-        "imap",
-        "pg",
-        "redis",
-        "store",
-        "trust",
-        "proxy",
-        "auth",
-        "login",
-        "wifi",
-        "new",
-        "old",
-        "cur",
-        "current",
-        "java",
-        "access",
-        "api",
-        "refresh",
-        "id",
-        "csrf",
-        "xsrf",
-        "session",
-        "bearer",
-        "bot",
-        "app",
-        "client",
-        "master",
-        "web",
-        "user",
-        "mysql",
-        "bind",
-        "service",
-        "svc",
-        "keystore",
-        "truststore",
-        "sudo",
-        "host",
-        "vnc",
-        "rdp",
-        "snmp",
-        "sys",
-        "system",
-        "oauth",
-        "sec",
-        "device",
-        "push",
-        "x",
-    ]
-)
-_GLUED_AFTER = frozenset(
-    [
-        "s",
-        "key",
-        "keys",
-        "hash",
-        "word",
-        "words",
-        "value",
-        "text",
-        "string",
-        "data",
-        "new",
-        "old",
-        "confirm",
-        "confirmation",
-        "again",
-        "repeat",
-        "verify",
-        "salt",
-        "b64",
-        "base64",
-        "code",
-        "ref1",
-        "1",
-        "2",
-        "3",
-        "token",
-        "tokens",
-        "id",
-        "enc",
-        "encrypted",
-        "plain",
-        "file",
-        "field",
-        "access",
-    ]
-)
-_OTHER_MEANING = frozenset(
-    [
-        "type",
-        "types",
-        "expiry",
-        "expires",
-        "expired",
-        "expire",
-        "expiration",
-        "exp",
-        "count",
-        "counts",
-        "counter",
-        "length",
-        "len",
-        "size",
-        "limit",
-        "ttl",
-        "policy",
-        "attempt",
-        "attempts",
-        "status",
-        "state",
-        "enabled",
-        "disabled",
-        "required",
-        "bucket",
-        "rate",
-        "usage",
-        "used",
-        "budget",
-        "version",
-        "age",
-        "algorithm",
-        "alg",
-        "method",
-        "methods",
-        "endpoint",
-        "url",
-        "uri",
-        "valid",
-        "invalid",
-        "error",
-        "errors",
-        "issuer",
-        "file",
-        "files",
-        "path",
-        "paths",
-        "dir",
-        "name",
-        "names",
-        "ref",
-        "index",
-        "position",
-        "column",
-        "per",
-        "max",
-        "min",
-        "total",
-        "at",
-        "in",
-        "strength",
-        "quality",
-        "prompt",
-        "changed",
-        "updated",
-        "created",
-        "reset",
-        "rotation",
-        "lifetime",
-        "duration",
-        "timeout",
-        "retries",
-        "provider",
-        "manager",
-        "service",
-        "class",
-        "mode",
-        "fail",
-        "failed",
-        "failure",
-        "success",
-        "event",
-        "events",
-        "format",
-        "level",
-        "authentication",
-        "management",
-        "header",
-        "prefix",
-        "suffix",
-        "cache",
-        "store",
-    ]
-)
-"""After the word: the name is of something about the secret."""
-_NUMBER_OF = frozenset(
-    [
-        "max",
-        "min",
-        "num",
-        "no",
-        "number",
-        "total",
-        "count",
-        "avg",
-        "used",
-        "remaining",
-        "prompt",
-        "completion",
-        "has",
-        "is",
-        "use",
-        "needs",
-        "public",
-        "n",
-    ]
-)
-"""Before the word."""
 
 
 class NameTable:
     """Finds the rule of a name. The answers for the newest names are remembered."""
 
-    def __init__(self, rules: Iterable[NamedRule]) -> None:
+    def __init__(self, rules: Iterable[NamedRule], near: NameWords) -> None:
+        self._near = near
         self._words: dict[tuple[str, ...], SecretName] = {}
         self._glued: dict[str, SecretName] = {}
         for rule in rules:
@@ -285,9 +75,9 @@ class NameTable:
                 found, is_plural = self._found(parts[first:last])
                 if found is None:
                     continue
-                if _OTHER_MEANING.intersection(parts[last:]):
+                if self._near.other_meaning.intersection(parts[last:]):
                     return None
-                if first and parts[first - 1] in _NUMBER_OF:
+                if first and parts[first - 1] in self._near.number_of:
                     return None
                 return found, is_plural
         return None
@@ -306,6 +96,7 @@ class NameTable:
         for known, found in self._glued.items():
             before, has, after = word.partition(known)
             is_inner = found.may_be_glued and len(known) > _SHORT_WORD and len(before) > 1
-            if has and (not before or before in _GLUED_BEFORE or is_inner) and (not after or after in _GLUED_AFTER):
+            may_follow = not before or before in self._near.glued_before or is_inner
+            if has and may_follow and (not after or after in self._near.glued_after):
                 return found, after == "s"
         return None, False

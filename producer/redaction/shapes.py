@@ -47,7 +47,8 @@ class Shapes:
 
 def _is_secret(rule: Rule, value: bytes) -> bool:
     """Whether what an expression found passes the other conditions of its rule."""
-    if not value or value.lower() in rule.stopwords or (rule.unless and rule.unless.search(value, 0, len(value))):
+    is_word = value.lower().decode("latin-1") in rule.stopwords
+    if not value or is_word or (rule.unless and rule.unless.search(value, 0, len(value))):
         return False
     return all(each.search(value, 0, len(value)) for each in rule.requires)
 

@@ -6,6 +6,7 @@ ASCII each. Blanks and control characters stay escaped: they would end a value t
 
 import re
 from bisect import bisect_right
+from html.entities import html5
 from typing import NamedTuple
 
 _ESCAPE = re.compile(
@@ -16,21 +17,6 @@ _ESCAPE = re.compile(
     rb"|(?P<name>quot|apos|lt|gt|equals|colon|amp|lowbar|commat|sol|bsol|comma|semi));"
     rb"|\xef(?P<wide>\xbc[\x81-\xbf]|\xbd[\x80-\x9e])"
 )
-_NAMED = {
-    b"quot": b'"',
-    b"apos": b"'",
-    b"lt": b"<",
-    b"gt": b">",
-    b"equals": b"=",
-    b"colon": b":",
-    b"amp": b"&",
-    b"lowbar": b"_",
-    b"commat": b"@",
-    b"sol": b"/",
-    b"bsol": b"\\",
-    b"comma": b",",
-    b"semi": b";",
-}
 _MARKS = (b"%", b"\\u", b"\\x", b"\\3", b"&", b"\xef")
 _PRINTABLE = range(0x21, 0x7F)
 _FULL_WIDTH = range(0xFF01, 0xFF5F)
@@ -124,7 +110,7 @@ def _decoded(found: re.Match[bytes]) -> tuple[bytes, int]:
     kind = found.lastgroup or ""
     digits = found[kind]
     if kind == "name":
-        return _NAMED[digits], 0
+        return html5[f"{digits.decode()};"].encode(), 0
     if kind == "wide":
         code = digits[1] - 0x60 if digits[0] == 0xBC else digits[1] - 0x20  # noqa: PLR2004 - two rows of the table
     elif kind in ("byte", "octal"):  # of a character in UTF-8
