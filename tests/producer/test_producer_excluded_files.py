@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from fleet import Fleet, until
 from natsd import NatsServer
-from producing import Host, append, rotate
-from shipping import Producer
+from producing import Host, Producer, append, rotate
 
 from producer.checkpoint import recovery as recover
 from producer.discovery.scanner import Watched, name_filter, scan

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from fleet import Fleet
 from natsd import NatsServer
-from producing import Host, append, rotate
-from shipping import Producer
+from producing import Host, Producer, append, rotate
 
 from producer.discovery.safe_open import Links
 

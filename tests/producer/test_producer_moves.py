@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shipping import HOST, SUBJECT, Producer, archive_of
+from producing import HOST, SUBJECT, Producer, archive_of
 from waiting import becomes
 
 from producer.checkpoint.store import Checkpoints

@@ -15,9 +15,8 @@ from fleet import until as processes_until
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from natsd import NatsServer
-from producing import append
+from producing import Producer, append
 from prometheus_client import REGISTRY
-from shipping import Producer
 from waiting import becomes, slowdown
 
 from producer.fingerprint import Mark

@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from producing import Archive, append
-from shipping import HOST, SUBJECT, Collector, Producer, archive_of, take_all
+from producing import HOST, SUBJECT, Archive, Collector, Producer, append, archive_of, take_all
 from waiting import becomes
 
 from producer.checkpoint.store import Checkpoints
