@@ -58,22 +58,22 @@ class BacklogMeter:
         """What is not acknowledged `now` (monotonic), also a last line that waits for its newline."""
         before, self._since = self._since, {}
         octets = 0
-        behind: list[tuple[int, str, str]] = []
+        lagging: list[tuple[int, str, str]] = []
         for reader in readers:
             source = known.get(reader.id)
             if source is None or source.offset >= reader.size:
                 continue
             octets += reader.size - source.offset
             self._since[reader.id] = self._aged(before.get(reader.id), reader.size, source.offset, now)
-            behind.append((reader.size - source.offset, reader.id, archive_name(reader.file)))
+            lagging.append((reader.size - source.offset, reader.id, archive_name(reader.file)))
         self._measured_at = now
         oldest = min((since.seen_at for since in self._since.values()), default=now)
         worst = []
-        for unacknowledged, id_, file in heapq.nlargest(MAX_FILES, behind):
+        for unacknowledged, id_, file in heapq.nlargest(MAX_FILES, lagging):
             since = self._since[id_]
             age, still = round(now - since.seen_at, 3), round(now - since.still_since, 3)
             worst.append(LaggingFile(file=file, offset=since.offset, behind=unacknowledged, age=age, still=still))
-        return Backlog(octets, now - oldest, len(behind), tuple(worst))
+        return Backlog(octets, now - oldest, len(lagging), tuple(worst))
 
     def _aged(self, before: _Since | None, size: int, offset: int, now: float) -> _Since:
         if before is None:

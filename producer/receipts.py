@@ -33,15 +33,15 @@ async def ask(
 
     `leaving`: the version of the map by which the host leaves the partition; the collector seals its files.
     """
-    told: ReceiptsReply | None = None
+    reply: ReceiptsReply | None = None
     for start in range(0, max(1, len(sources)), MAX_SOURCES):
         named = tuple(sources[start : start + MAX_SOURCES]) or None
         request = ReceiptsRequest(partition, leaving, named)
         more = ReceiptsReply.from_json(await _answer(publisher, control_up(host), request.to_json(), waits))
         if more is None:
             return None
-        told = more if told is None else replace(more, receipts=told.receipts + more.receipts)
-    return told
+        reply = more if reply is None else replace(more, receipts=reply.receipts + more.receipts)
+    return reply
 
 
 async def _answer(

@@ -63,13 +63,13 @@ class ScanSchedule:
     def scan(self) -> None:
         """Scan all files."""
         sources = self._delivery.tailer
-        asked, self._wake.names_changed = self._wake.names_changed, False
+        was_requested, self._wake.names_changed = self._wake.names_changed, False
         self._scanned_at = self._polled_at = self._clock()
         sources.scan()
         found, following = sources.found, self._task.following
         if self._task.watch and not following.once:
             self._names = found.names
-            if self._has_hints and not asked:
+            if self._has_hints and not was_requested:
                 self._note_unhinted(sources.grew)
             self._unhinted = {path for path in self._unhinted if path in found.names}
             blind = _has_files(self._watcher.watch(found.directories), found)

@@ -93,25 +93,25 @@ class AckTracker:
         marked = [replace(self._known[id_], mark=start) for id_, start in starts.items()]
         return bool(marked) and self.add_durably(marked)
 
-    def note_receipts(self, told: ReceiptsReply) -> None:
+    def note_receipts(self, reply: ReceiptsReply) -> None:
         """Record what an archive holds, up to the acknowledged offset; ignore receipts that contradict a known sum."""
-        for receipt, source in self._known_in(told):
-            self._note_receipt(source, told.archive, receipt)
+        for receipt, source in self._known_in(reply):
+            self._note_receipt(source, reply.archive, receipt)
 
-    def note_unsolicited(self, told: ReceiptsReply) -> list[str]:
+    def note_unsolicited(self, reply: ReceiptsReply) -> list[str]:
         """Record an unsolicited message as far as it proves itself; returns the sources to request a receipt for.
 
         Its sum must be the one that this host has at the watermark. Anything else could be a forgery, after which a
         spool would be deleted, or bytes would be skipped at a move, that no archive has.
         """
         unproven = []
-        for receipt, source in self._known_in(told):
-            if receipt.watermark <= source.archived_in(told.archive):
+        for receipt, source in self._known_in(reply):
+            if receipt.watermark <= source.archived_in(reply.archive):
                 continue
             if source.proves(receipt.watermark, receipt.host_crc):
-                self._note_receipt(source, told.archive, receipt)
+                self._note_receipt(source, reply.archive, receipt)
             elif receipt.watermark > source.offset and receipt.host_crc >= 0:
-                self._claimed[source.id] = (told.archive, receipt)  # its bytes may be acknowledged soon
+                self._claimed[source.id] = (reply.archive, receipt)  # its bytes may be acknowledged soon
             else:
                 unproven.append(source.id)
         return unproven
@@ -125,18 +125,18 @@ class AckTracker:
         if archived > source.archived_in(archive):
             self.change(source.in_archive(archive, archived))
 
-    def replace_receipts(self, told: ReceiptsReply, asked: Iterable[str]) -> None:
-        """Record the reply to a request for the sources `asked`, also if a restored archive has less than before."""
-        holds = {source.id: receipt.watermark for receipt, source in self._known_in(told)}
-        for source in [self._known[id_] for id_ in asked if id_ in self._known]:
+    def replace_receipts(self, reply: ReceiptsReply, requested: Iterable[str]) -> None:
+        """Record the reply to a request for sources, also if a restored archive has less than before."""
+        holds = {source.id: receipt.watermark for receipt, source in self._known_in(reply)}
+        for source in [self._known[id_] for id_ in requested if id_ in self._known]:
             archived = min(holds.get(source.id, 0), source.offset)
-            if source.handoff is not None and source.handoff.archive == told.archive:
+            if source.handoff is not None and source.handoff.archive == reply.archive:
                 archived = max(archived, min(source.handoff.offset, source.offset))
-            if source.trusted or archived != source.archived_in(told.archive):
-                self.change(source.in_archive(told.archive, archived).confirmed())
+            if source.trusted or archived != source.archived_in(reply.archive):
+                self.change(source.in_archive(reply.archive, archived).confirmed())
 
-    def _known_in(self, told: ReceiptsReply) -> Iterator[tuple[Receipt, Source]]:
-        for receipt in told.receipts:
+    def _known_in(self, reply: ReceiptsReply) -> Iterator[tuple[Receipt, Source]]:
+        for receipt in reply.receipts:
             source = self._known.get(receipt.source)
             if source and receipt.origin == source.origin and not source.contradicts(receipt.watermark, receipt.crc):
                 yield receipt, source

@@ -30,7 +30,7 @@ class _Past(NamedTuple):
     partition: int
     newest: Receipt | None  #: the newest message of the host in its stream
     sequence: int  #: of that message; 0: there is none
-    told: ReceiptsReply | None  #: the reply of its collector
+    reply: ReceiptsReply | None  #: the reply of its collector
 
 
 class Recovery:
@@ -67,14 +67,14 @@ class Recovery:
         Raises Unavailable: the host shipped before, no collector replies, and `when_silent` is REFUSE.
         """
         pasts = [await self._past(publisher, number) for number in (self._destination.partition, *others)]
-        known = [receipt for past in pasts if past.told for receipt in past.told.receipts]
+        known = [receipt for past in pasts if past.reply for receipt in past.reply.receipts]
         known += [pasts[0].newest] if pasts[0].newest else []  # for other streams only archived bytes count
         local = await asyncio.to_thread(self._local_names)
         known = [receipt._replace(file=local.get(receipt.file, receipt.file)) for receipt in known]
         known = [receipt for receipt in known if self._is_wanted(receipt.file)]
         found = await asyncio.to_thread(prove, known, list(nameless().values()), self._links)
         for past in pasts:
-            found = [self._as_told(source, past) for source in found]
+            found = [self._with_proofs(source, past) for source in found]
         return found
 
     async def _past(self, publisher: Publisher, partition: int) -> _Past:
@@ -85,19 +85,19 @@ class Recovery:
             last = await publisher.last_stored_in(stream_name(self._destination.prefix, partition), subject)
         newest = receipts.receipt_of(last) if last else None
         sequence = last.sequence if last and (newest or last.is_unread) else 0
-        return _Past(partition, newest, sequence, await self._told(publisher, partition, sequence))
+        return _Past(partition, newest, sequence, await self._reply(publisher, partition, sequence))
 
-    async def _told(self, publisher: Publisher, partition: int, sequence: int) -> ReceiptsReply | None:
+    async def _reply(self, publisher: Publisher, partition: int, sequence: int) -> ReceiptsReply | None:
         """The collector's reply after it has processed everything up to `sequence`; its last reply if time is up."""
         while True:
-            told = await receipts.ask(publisher, self._destination.host, partition, waits=receipts.STARTING_SECONDS)
+            reply = await receipts.ask(publisher, self._destination.host, partition, waits=receipts.STARTING_SECONDS)
             if partition == self._destination.partition:
-                self.left = max(self.left, told.left if told else 0)
-            if not sequence or (told is not None and told.through >= sequence):
-                return told
+                self.left = max(self.left, reply.left if reply else 0)
+            if not sequence or (reply is not None and reply.through >= sequence):
+                return reply
             if self._until is None:
                 self._until = time.monotonic() + self._wait
-                events.recovery_waits(seconds=self._wait, collector="lags" if told else "does not answer")
+                events.recovery_waits(seconds=self._wait, collector="lags" if reply else "does not answer")
             if time.monotonic() >= self._until:
                 if self._when_silent is WhenSilent.REFUSE:
                     raise Unavailable(
@@ -107,18 +107,18 @@ class Recovery:
                         hint="start the collector (fshipper consume), or set SHIPPER_STATE to the directory of the"
                         " first run; to ship all files again, set producer.recover_wait to 0s",
                     )
-                events.recovery_gave_up(sources=len(told.receipts) if told else 0)
-                return told
+                events.recovery_gave_up(sources=len(reply.receipts) if reply else 0)
+                return reply
             await asyncio.sleep(ASK_AGAIN_SECONDS)
 
-    def _as_told(self, source: Source, past: _Past) -> Source:
+    def _with_proofs(self, source: Source, past: _Past) -> Source:
         """A source with its proofs: the newest message in the host's own stream, or the receipt of the archive."""
-        newest, told = past.newest, past.told
+        newest, reply = past.newest, past.reply
         is_own = past.partition == self._destination.partition
         if is_own and newest and (source.id, source.offset) == (newest.source, newest.watermark):
             source = replace(source, ring=(Point(past.sequence, source.offset, source.crc),))
-        if told and (archived := max((r.watermark for r in told.receipts if r.source == source.id), default=0)):
-            source = source.in_archive(told.archive, min(archived, source.offset))
+        if reply and (archived := max((r.watermark for r in reply.receipts if r.source == source.id), default=0)):
+            source = source.in_archive(reply.archive, min(archived, source.offset))
         return source
 
 

@@ -152,9 +152,9 @@ def scan(watched: Watched) -> ScanResult:
 
 
 def _not_excluded(
-    watched: Watched, behind: dict[str, str], unlisted: dict[str, OSError]
+    watched: Watched, to_excluded: dict[str, str], unlisted: dict[str, OSError]
 ) -> "Iterator[tuple[str, os.DirEntry[str] | None]]":
-    """The names that are watched; `behind` gets those that lead over links to excluded ones."""
+    """The names that are watched; `to_excluded` gets those that lead over links to excluded ones."""
     real_directories: dict[str, str] = {}
     for path, entry in _names(watched, unlisted).items():
         if watched.exclude:
@@ -162,7 +162,7 @@ def _not_excluded(
                 continue
             is_link = entry is None or entry.is_symlink()
             if name := _excluded_target(path, watched, real_directories, is_link=is_link):
-                behind[path] = name
+                to_excluded[path] = name
                 continue
         yield path, entry
 

@@ -197,7 +197,7 @@ class Watcher:
     def _read(self) -> None:
         """Turn the kernel's notifications into hints, then pause so that the kernel merges them."""
         try:
-            told = os.read(self._descriptor, READ_BYTES)
+            data = os.read(self._descriptor, READ_BYTES)
         except BlockingIOError:
             return
         except OSError as error:
@@ -205,7 +205,7 @@ class Watcher:
             self.close()
             self._wake.hint(None)
             return
-        for watch, mask, name in set(_events(told)):
+        for watch, mask, name in set(_events(data)):
             self._on_event(watch, mask, name)
         self._loop.remove_reader(self._descriptor)
         self._reading = self._loop.call_later(PAUSE_SECONDS, self._read_on)
@@ -247,13 +247,13 @@ def _inotify() -> Any:
     return inotify_c
 
 
-def _events(told: bytes) -> Iterator[tuple[int, int, bytes]]:
+def _events(data: bytes) -> Iterator[tuple[int, int, bytes]]:
     """Watch, kind and name of each event in the notifications."""
     at = 0
-    while at + _EVENT.size <= len(told):
-        watch, mask, _cookie, length = _EVENT.unpack_from(told, at)
+    while at + _EVENT.size <= len(data):
+        watch, mask, _cookie, length = _EVENT.unpack_from(data, at)
         at += _EVENT.size + length
-        yield watch, mask, told[at - length : at].rstrip(b"\0")
+        yield watch, mask, data[at - length : at].rstrip(b"\0")
 
 
 def _mask() -> int:

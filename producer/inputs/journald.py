@@ -294,7 +294,7 @@ class Journald(Reader):
         pipe = process.stdout.fileno()
         poll = select.poll()
         poll.register(pipe, select.POLLIN)
-        poll.register(self._told, select.POLLIN)
+        poll.register(self._ending, select.POLLIN)
         held, expects_mark, got_some = b"", self._mark is not None, False
         while not self._stopping.is_set() and self.spool.wait_for_space():
             if pipe not in {descriptor for descriptor, _ in poll.poll()}:

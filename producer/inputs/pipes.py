@@ -31,7 +31,7 @@ class Pipe(Reader):
         self._end_torn_line()
         poll = select.poll()
         poll.register(self.descriptor, select.POLLIN)
-        poll.register(self._told, select.POLLIN)
+        poll.register(self._ending, select.POLLIN)
         while not self._stopping.is_set() and (room := self.spool.wait_for_bytes()):
             ready = {descriptor for descriptor, _ in poll.poll(POLL_SECONDS * 1000)}
             if self.descriptor in ready and self._move(min(room, CHUNK_BYTES)) == 0:

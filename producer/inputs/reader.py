@@ -22,7 +22,7 @@ class Reader(ABC):
     def __init__(self, spool: Spool) -> None:
         self.spool = spool
         self._stopping = threading.Event()
-        self._told = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)  # readable after a request to end
+        self._ending = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)  # readable after a request to end
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=f"input {spool.name}", daemon=True)
 
@@ -36,16 +36,16 @@ class Reader(ABC):
         """Request the end; does not wait for it."""
         self._stopping.set()
         self.spool.stop()
-        if self._told >= 0:
-            os.eventfd_write(self._told, 1)
+        if self._ending >= 0:
+            os.eventfd_write(self._ending, 1)
 
     def join(self) -> None:
         """Wait until it has ended, but not for ever."""
         if self._thread.ident is not None:
             self._thread.join(STOP_SECONDS)
-        if self._told >= 0 and not self.is_reading:
-            os.close(self._told)
-            self._told = -1
+        if self._ending >= 0 and not self.is_reading:
+            os.close(self._ending)
+            self._ending = -1
 
     @property
     def is_reading(self) -> bool:
@@ -68,7 +68,7 @@ class Reader(ABC):
 
     @abstractmethod
     def read(self) -> None:
-        """Read until the medium ends or `_stopping` is set; `_told` becomes readable then."""
+        """Read until the medium ends or `_stopping` is set; `_ending` becomes readable then."""
 
     @abstractmethod
     def release(self) -> None:

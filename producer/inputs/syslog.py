@@ -334,7 +334,7 @@ class Syslog(Reader):
             if spool.is_torn:
                 self.append(b"\n", spool)  # a kill cut a message short; its sender does not know
         self._selector.register(self._socket, selectors.EVENT_READ)
-        self._selector.register(self._told, selectors.EVENT_READ)
+        self._selector.register(self._ending, selectors.EVENT_READ)
         while not self._stopping.is_set() and self.spool.wait_for_space():
             self._turn(self._wait_seconds())
             self._log_dropped(time.monotonic())
@@ -390,7 +390,7 @@ class Syslog(Reader):
     def _turn(self, wait_seconds: float | None) -> bool:
         """What is there now, appended in one go; whether there was something."""
         came: list[_From] = []
-        ready = [key for key, _ in self._selector.select(wait_seconds) if key.fileobj != self._told]
+        ready = [key for key, _ in self._selector.select(wait_seconds) if key.fileobj != self._ending]
         for key in ready:
             if key.fileobj is self._socket and self._address.is_stream:
                 came.append(self._accept())

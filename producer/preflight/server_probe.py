@@ -107,10 +107,12 @@ async def _partition_map(probe: Probe, sending: Sending) -> MapFound:
 async def _rights(probe: Probe, sending: Sending) -> list[Finding]:
     inbox = _judge_subscription("inbox", await probe.subscribe(), f"_INBOX_{sending.host}.>", "acks")
     listening = control_down(sending.host)
-    asked = _judge_subscription("questions", await probe.subscribe(listening), listening, "questions of the collector")
+    questions = _judge_subscription(
+        "questions", await probe.subscribe(listening), listening, "questions of the collector"
+    )
     if inbox.hint:  # every answer below would go there
         denied = await probe.publish(sending.subject, sending.stream)
-        return [inbox, asked, *([_judge_publish(denied, sending)] if denied.outcome is ProbeOutcome.DENIED else [])]
+        return [inbox, questions, *([_judge_publish(denied, sending)] if denied.outcome is ProbeOutcome.DENIED else [])]
     found = await _partition_map(probe, sending)
     numbers = _judge_map(found, sending)
     if found.map is not None:  # it has precedence over the settings
@@ -122,7 +124,7 @@ async def _rights(probe: Probe, sending: Sending) -> list[Finding]:
     request = encode(ReceiptsRequest(sending.partition).to_json())
     collector = _judge_collector(await probe.ask(control_up(sending.host), request), sending)
     beat = await probe.last_stored(beat_subject(sending.prefix, sending.host), beats_stream(sending.prefix))
-    return [inbox, asked, numbers, published, *stream, direct, collector, _judge_name(beat, sending)]
+    return [inbox, questions, numbers, published, *stream, direct, collector, _judge_name(beat, sending)]
 
 
 # -- what an answer means -------------------------------------------------------------------------------------------
@@ -197,8 +199,11 @@ def _judge_stream(reply: ProbeReply, sending: Sending) -> list[Finding]:
         hint = "start it with `nats-server -js` or a jetstream block, or use `fshipper server`"
         return [wrong("jetstream", "JetStream is not enabled on this server or for this account", hint)]
     if reply.error_code == NOT_FOUND_STREAM:
-        return [wrong("stream", f"stream {sending.stream} of partition {sending.partition} is not there",
-                      sending.make_stream)]  # fmt: skip
+        return [
+            wrong(
+                "stream", f"stream {sending.stream} of partition {sending.partition} is not there", sending.make_stream
+            )
+        ]
     if reply.error_code:
         return [wrong("jetstream", str((reply.content["error"] or {}).get("description")), "check the server's log")]
     config, state = reply.content.get("config", {}), reply.content.get("state", {})
@@ -225,9 +230,9 @@ def _judge_collector(reply: ProbeReply, sending: Sending) -> Finding:
     if reply.outcome is ProbeOutcome.DENIED:
         subject = control_up(sending.host)
         return wrong("collector", reply.denied, f'give the user the right to publish to "{subject}"')
-    told = ReceiptsReply.from_json(reply.content)
-    if reply.outcome is ProbeOutcome.ANSWERED and told is not None:
-        known = counted(len(told.receipts), "file")
+    receipts = ReceiptsReply.from_json(reply.content)
+    if reply.outcome is ProbeOutcome.ANSWERED and receipts is not None:
+        known = counted(len(receipts.receipts), "file")
         return note("collector", f"a collector answers for partition {sending.partition}: {known} known")
     return note("collector", f"no collector answers for partition {sending.partition}; what is sent waits for one")
 
@@ -276,14 +281,16 @@ def _unsuitable(config: Json, sending: Sending) -> Iterator[Finding]:
             yield say(field, f"{field} is {config[field]!r}: {effect}", "make it so: fshipper partition plan shows how")
     if config.get("max_bytes", -1) <= 0:
         yield warning(
-            "max_bytes", "the stream has no max_bytes: it grows until the disk is full",
+            "max_bytes",
+            "the stream has no max_bytes: it grows until the disk is full",
             "set it: fshipper partition apply --max-bytes 50GB",
-        )  # fmt: skip
+        )
     if 0 < (most := config.get("max_msg_size", -1)) < sending.message_bytes:
         yield wrong(
-            "max_msg_size", f"the stream takes messages of {format_bytes(most)} only",
+            "max_msg_size",
+            f"the stream takes messages of {format_bytes(most)} only",
             "raise max_msg_size of the stream, or lower --block (SHIPPER_BLOCK)",
-        )  # fmt: skip
+        )
 
 
 def _stream_space(config: Json, state: Json, sending: Sending) -> Iterator[Finding]:

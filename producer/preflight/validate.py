@@ -49,16 +49,16 @@ def run(options: ValidateOptions) -> int:
     is_usable = good("settings", "every setting is known and has a value that it can have")
     local = [is_usable, *(_local(settings, origins) if role is Role.HOST else _other(role, settings, origins))]
     has_host = not any(finding.check == "host" and finding.sign is Sign.WRONG for finding in local)
-    asked: list[Finding] = []
+    server: list[Finding] = []
     if connect and role is Role.COLLECTOR:
-        asked = asyncio.run(ask_as_collector(settings))
+        server = asyncio.run(ask_as_collector(settings))
     elif connect and has_host:
-        asked = asyncio.run(ask_server(settings.nats, _sending(settings)))
+        server = asyncio.run(ask_server(settings.nats, _sending(settings)))
     shown = [(key, _shown(settings, key), origins[key]) for key in sorted(origins)]
-    print_validation(shown, [*local, *asked], as_json=as_json)
+    print_validation(shown, [*local, *server], as_json=as_json)
     if any(finding.sign is Sign.WRONG for finding in local):
         return EXIT_CONFIG
-    return EXIT_UNAVAILABLE if any(finding.sign is Sign.WRONG for finding in asked) else EXIT_OK
+    return EXIT_UNAVAILABLE if any(finding.sign is Sign.WRONG for finding in server) else EXIT_OK
 
 
 def _shown(settings: Settings, key: str) -> str:

@@ -34,8 +34,8 @@ MOST_SOURCES = 500
 class _Answer(NamedTuple):
     """The sources of a request, with the reply of the collector and the state of the stream."""
 
-    asked: Mapping[str, Source]  #: as they were at the time of the request
-    told: ReceiptsReply | None = None
+    requested: Mapping[str, Source]  #: as they were at the time of the request
+    reply: ReceiptsReply | None = None
     stream_holds: bool = True  #: the acknowledged blocks, as far as the newest message of this host shows
     stream_is_empty: bool = False  #: of messages of this host: the archive has all of them that exist
 
@@ -106,8 +106,8 @@ class DeliveryCheck:
         elif self._request.is_due(self._clock()):
             self._every = min(max(2 * self._every, 1.0), AT_MOST_SECONDS)
             self._request.due_at = self._clock() + self._every
-            if asked := self._late(acks):
-                self._request.send(self._ask(session, acks, asked))
+            if requested := self._late(acks):
+                self._request.send(self._ask(session, acks, requested))
             else:
                 self._every = LATE_SECONDS
 
@@ -126,46 +126,48 @@ class DeliveryCheck:
         late.sort(key=lambda source: (source.id in self._unconfirmed, source.id in self._sent_at, source.mtime_ns))
         return {source.id: source for source in late[-MOST_SOURCES:]}
 
-    async def _ask(self, publisher: Publisher, acks: AckTracker, asked: Mapping[str, Source]) -> _Answer:
+    async def _ask(self, publisher: Publisher, acks: AckTracker, requested: Mapping[str, Source]) -> _Answer:
         acknowledged = acks.sequence
         try:
             # The stream first: messages that are purged by now are archived by now.
             last = await publisher.last_stored(self._destination.subject)
-            told = await receipts.ask(publisher, self._destination.host, self._destination.partition, list(asked))
+            reply = await receipts.ask(publisher, self._destination.host, self._destination.partition, list(requested))
         except ShipperError:
-            return _Answer(asked)  # the main loop gets the same error
+            return _Answer(requested)  # the main loop gets the same error
         if last is None:
-            return _Answer(asked, told, stream_is_empty=True)
-        return _Answer(asked, told, stream_holds=receipts.surviving(last, acks.known) >= acknowledged)
+            return _Answer(requested, reply, stream_is_empty=True)
+        return _Answer(requested, reply, stream_holds=receipts.surviving(last, acks.known) >= acknowledged)
 
     def _answered(self, answer: _Answer, acks: AckTracker) -> None:
         if not answer.stream_holds:
             raise SessionLost("the stream lost what it acknowledged")
-        if answer.told is None:
+        if answer.reply is None:
             return
-        before = {id_: acks.known[id_].archives for id_ in answer.asked if id_ in acks.known}
-        acks.replace_receipts(answer.told, [id_ for id_ in answer.asked if id_ in self._unconfirmed])
-        acks.note_receipts(answer.told)
+        before = {id_: acks.known[id_].archives for id_ in answer.requested if id_ in acks.known}
+        acks.replace_receipts(answer.reply, [id_ for id_ in answer.requested if id_ in self._unconfirmed])
+        acks.note_receipts(answer.reply)
         if any(acks.known[id_].archives != archives for id_, archives in before.items()):
             self._every = LATE_SECONDS
-        lost = self._lost(answer, answer.told, acks)
+        lost = self._lost(answer, answer.reply, acks)
         for id_, start in lost.items():
-            events.bytes_not_arrived(file=acks.known[id_].file, source=id_, start=start, end=answer.asked[id_].offset)
+            events.bytes_not_arrived(
+                file=acks.known[id_].file, source=id_, start=start, end=answer.requested[id_].offset
+            )
             self._delivery.resend(id_, start)
         self._sent_again.update(lost)
-        for id_ in answer.asked:
+        for id_ in answer.requested:
             self._unconfirmed.pop(id_, None)
 
-    def _lost(self, answer: _Answer, told: ReceiptsReply, acks: AckTracker) -> dict[str, int]:
+    def _lost(self, answer: _Answer, reply: ReceiptsReply, acks: AckTracker) -> dict[str, int]:
         """By source: from where it must be sent again."""
-        holds = {receipt.source: receipt.watermark for receipt in told.receipts}
+        holds = {receipt.source: receipt.watermark for receipt in reply.receipts}
         lost = {}
-        for id_, sent in answer.asked.items():
+        for id_, sent in answer.requested.items():
             source = acks.known.get(id_)
             if source is None or (id_ not in holds and id_ not in self._sent_at and id_ not in self._unconfirmed):
                 continue  # from before this process, and unknown to the collector, which may be new
             start = max(source.origin, source.archived)
-            is_judged = answer.stream_is_empty or 0 < sent.sequence <= told.through
+            is_judged = answer.stream_is_empty or 0 < sent.sequence <= reply.through
             due = sent.offset if is_judged else self._unconfirmed.get(id_, 0)
             if start < due and self._sent_again.get(id_) != start:
                 lost[id_] = start

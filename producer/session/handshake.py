@@ -62,16 +62,16 @@ class Handshake:
         destination, acknowledged = self._migration.destination, acks.sequence
         host, partition, waits = destination.host, destination.partition, receipts.STARTING_SECONDS
         doubtful = [each.id for each in acks.known.values() if each.ring and not 0 < each.sequence <= stored]
-        told = await receipts.ask(session, host, partition, doubtful, waits=waits)
-        if told is not None:
-            acks.replace_receipts(told, doubtful)
+        reply = await receipts.ask(session, host, partition, doubtful, waits=waits)
+        if reply is not None:
+            acks.replace_receipts(reply, doubtful)
         # Without a reply a known receipt may be void: the archive may have been restored together with the server.
         # Then the blocks in the stream are the better proof. If the stream is empty, receipts avoid sending everything
         # again.
-        is_marked = told is not None or last is None
+        is_marked = reply is not None or last is None
         before = dict(acks.known)
         archived = {source.id: source.archived if is_marked else source.settled for source in before.values()}
-        after = acks.rewind(sequence=stored, archived=archived, as_=TRUSTED if told is None else SETTLED)
+        after = acks.rewind(sequence=stored, archived=archived, as_=TRUSTED if reply is None else SETTLED)
         again = sum(before[source.id].offset - source.offset for source in after)
         if again:
             events.server_lost_data(subject=destination.subject, acknowledged=acknowledged, stored=stored, again=again)

@@ -238,7 +238,7 @@ class Migration:
         Raises SessionLost, StreamFull, StreamMissing: the next session continues the move.
         """
         acks = self._delivery.tailer.acks
-        told, asked = await scheduler.run_until(
+        reply, requested = await scheduler.run_until(
             self._last_receipts(publisher), before="the old partition was left"
         )  # files are scanned meanwhile, so that no rename is missed
         await self._read(publisher)  # it may have changed again; if it is gone, the host stays
@@ -246,7 +246,7 @@ class Migration:
         if there == before:
             there = Place(partition=before.partition, version=before.leaving)
         with checkpoint_needed():
-            acks.move_to(there, handed_off(acks.known.values(), told, asked))
+            acks.move_to(there, handed_off(acks.known.values(), reply, requested))
         self.destination.move(there)
         events.host_moved(
             host=self._task.host, before=before.partition, partition=there.partition, version=there.version
@@ -284,10 +284,10 @@ class Migration:
         """
         place, marked_at = self.place, -math.inf
         while True:
-            asked = sources_to_request(self._delivery.tailer.acks.known.values())
-            told = await receipts.ask(publisher, self._task.host, place.partition, asked, leaving=place.leaving)
-            if told is not None and (told.is_retired or told.left >= place.leaving):
-                return told, set(asked)
+            requested = sources_to_request(self._delivery.tailer.acks.known.values())
+            reply = await receipts.ask(publisher, self._task.host, place.partition, requested, leaving=place.leaving)
+            if reply is not None and (reply.is_retired or reply.left >= place.leaving):
+                return reply, set(requested)
             if time.monotonic() - marked_at >= MARK_AGAIN_SECONDS:
                 await self._mark(publisher)
                 marked_at = time.monotonic()
@@ -327,16 +327,16 @@ def sources_to_request(known: Iterable[Source]) -> list[str]:
     return [each.id for each in known if not each.ended_at or each.archived < each.offset]
 
 
-def handed_off(known: Iterable[Source], told: ReceiptsReply, asked: Collection[str]) -> list[Source]:
+def handed_off(known: Iterable[Source], reply: ReceiptsReply, requested: Collection[str]) -> list[Source]:
     """The sources as they are in the next partition.
 
-    `told` was sent after the move marker, so it is final: the old partition archives nothing more of this host. If a
-    source was `asked` for and the archive does not know it, everything that no other archive has is sent again.
+    `reply` was sent after the move marker, so it is final: the old partition archives nothing more of this host. If a
+    source was `requested` for and the archive does not know it, everything that no other archive has is sent again.
     """
-    receipts = {receipt.source: receipt for receipt in told.receipts}
+    receipts = {receipt.source: receipt for receipt in reply.receipts}
     moved = []
     for source in known:
-        found = list(_candidates(source, told, receipts.get(source.id), is_asked=source.id in asked))
+        found = list(_candidates(source, reply, receipts.get(source.id), is_asked=source.id in requested))
         if found:
             moved.append(source.handed_off(max(found, key=lambda each: (each.offset, each.crc is not None))))
         else:
@@ -344,14 +344,14 @@ def handed_off(known: Iterable[Source], told: ReceiptsReply, asked: Collection[s
     return moved
 
 
-def _candidates(source: Source, told: ReceiptsReply, receipt: Receipt | None, *, is_asked: bool) -> Iterator[Handoff]:
+def _candidates(source: Source, reply: ReceiptsReply, receipt: Receipt | None, *, is_asked: bool) -> Iterator[Handoff]:
     """What archives have of a source: by this partition's collector, by earlier receipts, by earlier moves."""
     if receipt is not None and receipt.origin == source.origin:
         is_proven = receipt.crc >= 0 and not source.contradicts(receipt.watermark, receipt.crc)
         crc = receipt.crc if is_proven else None  # the next block contains it
-        yield Handoff(receipt.watermark, crc, told.archive or NAMELESS)
+        yield Handoff(receipt.watermark, crc, reply.archive or NAMELESS)
     for each in source.archives:
-        if not (is_asked and each.archive == told.archive) and each.offset > source.origin:
+        if not (is_asked and each.archive == reply.archive) and each.offset > source.origin:
             crc = source.crc if each.offset == source.offset else None
             yield Handoff(each.offset, crc, each.archive or NAMELESS)
     if source.handoff is not None:

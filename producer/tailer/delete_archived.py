@@ -53,15 +53,15 @@ def archived_since(
 
     New data, and a collector that lacks what it had, let the time begin anew.
     """
-    told = {receipt.source: receipt for receipt in known}
+    by_source = {receipt.source: receipt for receipt in known}
     after = {}
     for source in (file.source for file in files):
         fresh = ArchivedSince(source.size, source.mtime_ns)
         past = before.get(source.id, fresh)
         if past[:2] != fresh[:2]:
             past = fresh
-        if told:
-            proven = source.id in told and archived(source, [told[source.id]])
+        if by_source:
+            proven = source.id in by_source and archived(source, [by_source[source.id]])
             past = past._replace(since=min(past.since, now)) if proven else fresh
         after[source.id] = past
     return after

@@ -120,14 +120,14 @@ class EndedFiles:
             with contextlib.suppress(OSError):
                 self._retained.retain(ended, reader.detach())
 
-    def note_receipts(self, told: ReceiptsReply) -> None:
+    def note_receipts(self, reply: ReceiptsReply) -> None:
         """An archive holds so much."""
-        self._acks.note_receipts(told)
+        self._acks.note_receipts(reply)
         self._retained.settle(self._acks.known)
 
-    def note_unsolicited(self, told: ReceiptsReply) -> list[str]:
+    def note_unsolicited(self, reply: ReceiptsReply) -> list[str]:
         """The same for an unsolicited message; returns the sources of which it proves nothing."""
-        unproven = self._acks.note_unsolicited(told)
+        unproven = self._acks.note_unsolicited(reply)
         self._retained.settle(self._acks.known)
         return unproven
 

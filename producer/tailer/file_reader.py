@@ -415,8 +415,8 @@ def _whole_lines(descriptor: int, offset: int, size: int) -> int:
     Only a hint: the lines are cut in the same way without it. It avoids a copy of nearly every large block.
     """
     end = os.pread(descriptor, PROBE_BYTES, offset + size - PROBE_BYTES)
-    behind = end.rfind(b"\n") + 1
-    return size - PROBE_BYTES + behind if behind and len(end) == PROBE_BYTES else size
+    after = end.rfind(b"\n") + 1
+    return size - PROBE_BYTES + after if after and len(end) == PROBE_BYTES else size
 
 
 def content_matches(seen: Seen, mark: Mark, links: Links) -> bool:

@@ -2,22 +2,27 @@
 
 A scenario is a text of steps, divided by `;`. Each is a verb of `Stage` with its words: `write log old`, `ship`. `log`
 is app.log, `log.1` is app.log.1, and so on. The words of a content are lines: `a` is "a", `a*3` three of it, `a#3` the
-lines "a 000000" to "a 000002", and `a-` has no newline. What stands between two `|` happens either while the producer
-runs, or while it is stopped. After `=>` is what the archive has in the end: `=> a b` of app.log, `=> x.log: a b` of
-another file, `=> all: a b` of all files in the order of arrival; `lost 5` bytes, `sources 2` with content, and `ends
-TRUNCATED`. Unless `lost` is given, there is no gap, and nothing is sent twice by one more start.
+lines "a 000000" to "a 000002"; `a-` has no newline, and `NUL*3` is three NULs. What stands between two `|` happens
+either while the producer runs, or while it is stopped. After `=>` is what the archive has in the end: `=> a b` of
+app.log, `=> x.log: a b` of another file, `=> all: a b` of all files in the order of arrival; `lost 5` bytes,
+`sources 2` with content, and `ends TRUNCATED`. Unless `lost` is given, there is no gap. One more start sends nothing.
 """
 
 import bz2
+import dataclasses
 import gzip
 import lzma
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import zstandard
 from producing import Host, append, copytruncate, partly_shipped, rotate
+
+from producer.discovery.scanner import Watched
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,
@@ -40,6 +45,8 @@ def content(words: str) -> bytes:
 def _content(word: str) -> bytes:
     if word == "banner":
         return BANNER
+    if word.startswith("NUL*"):
+        return bytes(int(word[4:]))
     if "#" in word:
         name, _, count = word.partition("#")
         return lines(name.encode(), int(count))
@@ -155,6 +162,12 @@ class Stage:
     def mkdir(self, name: str) -> None:
         (self.files / name).mkdir()
 
+    def fill(self, name: str, at: str, *words: str) -> None:
+        """Write in place."""
+        with self.path(name).open("r+b") as file:
+            file.seek(int(at))
+            file.write(content(" ".join(words)))
+
     def cut(self, name: str, size: str) -> None:
         os.truncate(self.path(name), int(size))
 
@@ -163,7 +176,7 @@ class Stage:
 
     def age(self, name: str, seconds: str) -> None:
         """The file was changed so many seconds ago."""
-        at = self.host.wall if self._is_up else os.stat(self.files).st_mtime
+        at = self.host.wall if self._is_up else time.time()
         os.utime(self.path(name), (at - int(seconds),) * 2)
 
     def mv(self, name: str, to: str) -> None:
@@ -196,13 +209,19 @@ class Stage:
     # -- the producer -------------------------------------------------------------------------------------------
 
     def follow(self, *words: str) -> None:
-        options = dict(word.split("=") for word in words if "=" in word)
-        options = {name: value if name == "exclude" else int(value) for name, value in options.items()}
-        if "exclude" in options:
-            options["exclude"] = (options["exclude"],)
+        """Start a producer of patterns, with options: `exclude=*.1,*.gz`, `block=1024`."""
+        options: dict[str, Any] = dict(word.split("=") for word in words if "=" in word)
+        excluded = filter(None, options.pop("exclude", "").split(","))
         patterns = [_full(word) for word in words if "=" not in word] or [self._pattern]
-        self.host = Host(self.files, *patterns, state=self.state, **options)
+        numbers = {name: int(value) for name, value in options.items()}
+        self.host = Host(self.files, *patterns, state=self.state, exclude=tuple(excluded), **numbers)
         self._is_up = True
+
+    def name(self, *words: str) -> None:
+        """What the next start follows."""
+        patterns = [str(self.files / _full(word)) for word in words if "=" not in word]
+        excluded = [word.removeprefix("exclude=") for word in words if "=" in word]
+        self.host.following = dataclasses.replace(self.host.following, watched=Watched.of(patterns, excluded))
 
     def half(self) -> None:
         """Ship the first blocks."""
@@ -225,6 +244,11 @@ class Stage:
     def scan(self) -> None:
         if self._is_up:
             self.host.sources.scan()
+
+    def poll(self) -> None:
+        """What happens without a scan, and what it found is read."""
+        self.host.sources.poll()
+        self.drip(str(1 << 20))
 
     def hint(self, name: str) -> None:
         """What a notification of the kernel starts."""

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from producing import Host, append
-from shipping import Producer
+from producing import Host, Producer, append
 from waiting import becomes
 
 from producer.checkpoint.store import Checkpoints

@@ -19,8 +19,8 @@ from world import World
 from producer.options import UNBOUNDED
 
 PROGRAMS = int(os.environ.get("FSHIPPER_EXAMPLES", "5000"))
-MOST = 0.8
-"""Of the programs kill the producer and rotate the file at least once each."""
+MOST = 0.7
+"""Of the programs kill the producer and rotate the file at least once each; how many are drawn depends on the code."""
 Program = list[tuple[str, int]]
 COMMON = ("write", "scan", "read", "acknowledge", "save", "collect", "lose_session", "wait", "work")
 FAMILIES: dict[str, tuple[str, ...]] = {

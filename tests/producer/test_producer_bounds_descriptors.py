@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from producing import Host, append, rotate
+from producing import Host, append
 
 from producer.tailer.file_reader import RESERVED_DESCRIPTORS, file_limit
 from shipper.model import End
@@ -30,14 +30,6 @@ def written(directory: Path, count: int, lines: int = 40) -> dict[Path, bytes]:
         texts[path] = b"".join(b"file %d line %d\n" % (number, line) for line in range(lines))
         path.write_bytes(texts[path])
     return texts
-
-
-def test_with_one_descriptor_two_files_are_both_finished_in_turn(tmp_path: Path) -> None:
-    texts = written(tmp_path, 2, lines=2000)
-    host = Host(tmp_path, "*.log", open_files=1)
-    host.ship()
-    assert {path: host.archive.text(path) for path in texts} == texts
-    assert len(open_logs(tmp_path)) == 1
 
 
 @pytest.mark.parametrize("start_at_end", [False, True])
@@ -67,34 +59,6 @@ def test_files_that_rested_grow_and_are_read_on_also_after_a_restart(tmp_path: P
         host.ship()
     assert {path: host.archive.text(path) for path in texts} == texts
     assert len(host.archive.bytes) == 10
-
-
-@pytest.mark.parametrize("pattern", ["app*.log", "app*"])
-def test_a_file_that_is_rotated_while_it_rests_is_read_to_its_end_first(pattern: str, tmp_path: Path) -> None:
-    texts = written(tmp_path, 4)
-    host = Host(tmp_path, pattern, open_files=1)
-    host.ship()
-    for path in texts:
-        append(path, b"last of the old\n")
-        rotate(path)
-        path.write_bytes(b"first of the new\n")
-    host.ship()
-    host.let_go()
-    assert {path: host.archive.text(path) for path in texts} == {
-        path: text + b"last of the old\nfirst of the new\n" for path, text in texts.items()
-    }
-    assert not host.archive.gaps
-
-
-def test_a_file_that_is_truncated_while_it_rests_starts_again(tmp_path: Path) -> None:
-    texts = written(tmp_path, 3)
-    host = Host(tmp_path, "*.log", open_files=1)
-    host.ship()
-    for path in texts:
-        path.write_bytes(b"anew\n")
-    host.ship()
-    host.ship()
-    assert {path: host.archive.text(path) for path in texts} == {p: text + b"anew\n" for p, text in texts.items()}
 
 
 def test_what_is_deleted_while_it_rests_is_a_gap_of_what_a_scan_had_seen(tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from fleet import Fleet, until
 from natsd import NatsServer
-from producing import Host, append, rotate
-from shipping import Producer
+from producing import Host, Producer, append, rotate
 
 from producer.checkpoint import recovery as recover
 from producer.discovery.scanner import Watched, name_filter, scan
@@ -100,48 +99,6 @@ def test_of_a_file_that_was_only_noticed_not_even_its_name_is_sent(tmp_path: Pat
     assert host.archive.files == {}
 
 
-@pytest.mark.parametrize("sent", [True, False])
-def test_named_again_it_continues_where_it_was_and_what_came_meanwhile_arrives_once(sent: bool, tmp_path: Path) -> None:
-    path = tmp_path / "secret.log"
-    path.write_bytes(b"before\n")
-    host = Host(tmp_path, "*.log")
-    if sent:
-        host.ship()
-    reload_with(host, "*.log", exclude=("*secret*",), while_down=lambda: append(path, b"excluded\n"))
-    host.ship()
-    append(path, b"excluded, too\n")
-    host.ship()
-    assert b"excluded" not in host.archive.text(path)
-    reload_with(host, "*.log")
-    host.ship()
-    append(path, b"after\n")
-    host.ship()
-    host.restart()
-    host.ship()
-    assert host.archive.text(path) == path.read_bytes()
-    assert host.archive.dropped == 0
-    assert len(host.archive.files) == 1
-
-
-@pytest.mark.parametrize(("patterns", "exclude"), [(("*.log",), ("empty.log",)), (("app.log",), ())])
-def test_an_empty_file_is_excluded_and_arrives_once_when_it_is_named_again(
-    patterns: tuple[str, ...], exclude: tuple[str, ...], tmp_path: Path
-) -> None:
-    (tmp_path / "app.log").write_bytes(b"one\n")
-    (tmp_path / "empty.log").touch()
-    host = Host(tmp_path, "*.log")
-    host.ship()
-    reload_with(host, *patterns, exclude=exclude)
-    append(tmp_path / "empty.log", b"two\n")
-    append(tmp_path / "app.log", b"three\n")
-    host.ship()
-    assert host.archive.text(tmp_path / "app.log") == b"one\nthree\n"
-    assert str(tmp_path / "empty.log") not in host.archive.files.values()
-    reload_with(host, "*.log")
-    host.ship()
-    assert host.archive.text(tmp_path / "empty.log") == b"two\n"
-
-
 def test_a_restart_between_excluding_and_the_acknowledgement_repeats_the_record_only(tmp_path: Path) -> None:
     host, path = half_shipped(tmp_path)
     before = host.archive.text(path)
@@ -157,50 +114,6 @@ def test_a_restart_between_excluding_and_the_acknowledgement_repeats_the_record_
     host.ship()
     assert host.archive.text(path) == path.read_bytes()
     assert host.archive.text(path).startswith(before)
-
-
-@pytest.mark.parametrize("exclude", [("*.1",), ("*.gz", "*.[0-9]*")])
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("stopped", [False, True])
-def test_a_rotated_generation_of_a_named_file_continues_although_its_new_name_is_excluded(
-    exclude: tuple[str, ...], packed: bool, stopped: bool, tmp_path: Path
-) -> None:
-    path = tmp_path / "app.log"
-    path.write_bytes(LINE * 1000)
-    host = Host(tmp_path, "*.log*", exclude=exclude)
-    host.read(8000)
-    host.deliver()
-    host.acknowledge()
-    host.save()
-
-    def turn() -> None:
-        rotate(path)
-        old = path.with_name("app.log.1")
-        if packed:
-            old.with_name("app.log.1.gz").write_bytes(gzip.compress(old.read_bytes()))
-            old.unlink()
-        path.write_bytes(b"new\n")
-
-    if stopped:
-        host.restart(while_down=turn)
-    else:
-        turn()
-    host.ship()
-    host.let_go()
-    assert host.archive.text(path) == LINE * 1000 + b"new\n"
-    assert End.EXCLUDED not in host.archive.ends.values()
-
-
-def test_a_file_that_another_pattern_names_under_another_name_continues_as_before(tmp_path: Path) -> None:
-    path = tmp_path / "app.log"
-    path.write_bytes(b"one\n")
-    (tmp_path / "data").symlink_to(tmp_path)
-    host = Host(tmp_path, "app.log")
-    host.ship()
-    reload_with(host, "data/app.log", while_down=lambda: append(path, b"two\n"))
-    host.ship()
-    assert b"".join(data for _, data in host.archive.order) == b"one\ntwo\n"
-    assert host.archive.ends == {}
 
 
 def test_a_collector_that_misses_bytes_of_an_excluded_file_is_notified(tmp_path: Path) -> None:
@@ -391,35 +304,6 @@ def test_an_excluded_file_is_not_read_under_another_name(how: str, known: bool, 
     assert host.archive.order == []
     assert host.sources.unread == []
     assert host.open_files == 0
-
-
-def test_a_second_name_that_a_rotation_gave_excludes_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "app.log"
-    path.write_bytes(b"one\n")
-    os.link(path, tmp_path / "app.log.1")
-    host = Host(tmp_path, "app.log", exclude=("*.1",))
-    host.ship()
-    assert host.archive.text(path) == b"one\n"
-
-
-def test_an_excluded_file_next_to_a_log_is_not_taken_for_its_rotation(tmp_path: Path) -> None:
-    path = tmp_path / "app.log"
-    path.write_bytes(b"one\n")
-    host = Host(tmp_path, "app.log", exclude=("*secret*", "*.[0-9]"))
-    host.ship()
-
-    def turn() -> None:
-        rotate(path)
-        path.write_bytes(b"two\n")
-        rotate(path)
-        for name in ("app.log.1-secret", "app.log.2.secret"):
-            (tmp_path / name).write_bytes(b"secret\n")
-        path.write_bytes(b"three\n")
-
-    host.restart(while_down=turn)
-    host.ship()
-    host.let_go()
-    assert host.archive.text(path) == b"one\ntwo\nthree\n"
 
 
 @pytest.mark.parametrize("how", ["renamed", "compressed"])

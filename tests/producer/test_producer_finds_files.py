@@ -11,29 +11,6 @@ from producing import Host, append, rotate
 from producer.discovery.safe_open import Links
 
 
-def test_a_glob_ships_every_file_it_matches_each_in_order(tmp_path: Path) -> None:
-    for name in ("a.log", "b.log", "c.txt"):
-        (tmp_path / name).write_bytes(b"".join(b"%s %d\n" % (name.encode(), i) for i in range(500)))
-    host = Host(tmp_path, "*.log")
-    host.ship()
-    assert host.archive.text(tmp_path / "a.log") == (tmp_path / "a.log").read_bytes()
-    assert host.archive.text(tmp_path / "b.log") == (tmp_path / "b.log").read_bytes()
-    assert host.archive.text(tmp_path / "c.txt") == b""
-
-
-def test_nothing_of_an_excluded_file_is_shipped_by_path_or_by_its_last_part(tmp_path: Path) -> None:
-    (tmp_path / "deep").mkdir()
-    for name in ("a.log", "debug.log", "deep/x.gz"):
-        (tmp_path / name).write_bytes(b"line\n")
-    host = Host(tmp_path, "**/*", exclude=("*.gz", "./debug.*"))
-    host.ship()
-    assert set(host.archive.files.values()) == {str(tmp_path / "a.log")} | _own_state(host)
-
-
-def _own_state(host: Host) -> set[str]:
-    return {name for name in host.archive.files.values() if "checkpoint.sqlite" in name}
-
-
 def test_a_wildcard_directory_that_appears_later_and_again_is_read_each_time(tmp_path: Path) -> None:
     host = Host(tmp_path, "pods/*/app.log")
     path = tmp_path / "pods" / "one" / "app.log"
@@ -48,18 +25,6 @@ def test_a_wildcard_directory_that_appears_later_and_again_is_read_each_time(tmp
     assert host.open_files == 0
 
 
-def test_start_at_end_is_for_files_of_the_first_scan_only(tmp_path: Path) -> None:
-    old, new = tmp_path / "old.log", tmp_path / "new.log"
-    old.write_bytes(b"before\n")
-    host = Host(tmp_path, "*.log", start_at_end=True)
-    append(old, b"after\n")
-    new.write_bytes(b"from the first byte\n")
-    host.ship()
-    assert host.archive.text(old) == b"after\n"
-    assert host.archive.origins[host.archive.sources_of(old)[0]] == len(b"before\n")
-    assert host.archive.text(new) == b"from the first byte\n"
-
-
 def test_start_at_end_holds_for_a_file_that_cannot_be_opened_at_first(tmp_path: Path, denied: "Denied") -> None:
     path = tmp_path / "app.log"
     path.write_bytes(b"before\n")
@@ -69,46 +34,6 @@ def test_start_at_end_holds_for_a_file_that_cannot_be_opened_at_first(tmp_path: 
     denied.nothing()
     host.ship()
     assert host.archive.text(path) == b"after\n"
-
-
-def test_a_file_under_two_names_and_two_patterns_is_shipped_once(tmp_path: Path) -> None:
-    path = tmp_path / "app.log"
-    path.write_bytes(b"one\n")
-    os.link(path, tmp_path / "link.log")
-    host = Host(tmp_path, "*.log", "app.*", "app.log")
-    host.ship()
-    append(path, b"two\n")
-    host.ship()
-    assert b"".join(data for _, data in host.archive.order) == b"one\ntwo\n"
-
-
-def test_a_hard_link_that_sorts_before_the_first_name_is_no_rename(tmp_path: Path) -> None:
-    path = tmp_path / "b.log"
-    path.write_bytes(b"held")
-    host = Host(tmp_path, "*.log")
-    os.link(path, tmp_path / "a.log")
-    host.ship()
-    host.let_go()
-    assert host.archive.ends == {}  # the file lives under its name
-    append(path, b" back\n")
-    host.ship()
-    assert host.archive.text(path) == b"held back\n"
-
-
-def test_a_symbolic_link_is_followed_and_its_new_target_is_a_new_generation(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    first, second, link = tmp_path / "data" / "1", tmp_path / "data" / "2", tmp_path / "app.log"
-    first.write_bytes(b"first\n")
-    second.write_bytes(b"second\n")
-    link.symlink_to(first)
-    host = Host(tmp_path, "app.log")
-    host.ship()
-    link.unlink()
-    link.symlink_to(second)
-    append(first, b"late\n")
-    host.ship()
-    host.let_go()
-    assert host.archive.text(link) == b"first\nlate\nsecond\n"
 
 
 def test_names_with_spaces_brackets_and_foreign_bytes_are_exact(tmp_path: Path) -> None:
@@ -269,31 +194,6 @@ def test_one_name_that_cannot_be_scanned_does_not_keep_deleted_files_open(tmp_pa
     host.ship()
     host.let_go()
     assert host.open_files == 0
-
-
-def test_an_empty_file_is_tracked_and_sends_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "app.log"
-    path.touch()
-    host = Host(tmp_path, "*.log")
-    host.ship()
-    host.restart()
-    assert host.read() == []
-    append(path, b"first\n")
-    host.ship()
-    assert host.archive.text(path) == b"first\n"
-    assert len(host.checkpoints.load()) == 1
-
-
-def test_a_growing_file_keeps_one_identity_from_its_first_byte_on(tmp_path: Path) -> None:
-    path = tmp_path / "app.log"
-    path.touch()
-    host = Host(tmp_path, "*.log")
-    for size in (1, 10, 300, 1000, 2000, 5000):
-        append(path, b"x" * size + b"\n")
-        host.ship()
-        host.restart()
-    assert host.archive.text(path) == path.read_bytes()
-    assert len(host.checkpoints.load()) == 1
 
 
 def test_a_thousand_idle_files_cost_no_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

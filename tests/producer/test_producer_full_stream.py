@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from shipping import HOST, Producer
+from producing import HOST, Producer
 from waiting import becomes
 
 from producer.session.delivery import Window

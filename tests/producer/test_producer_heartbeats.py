@@ -4,8 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from producing import Host, append
-from shipping import HOST, Producer
+from producing import HOST, Host, Producer, append
 from waiting import becomes
 
 from producer.heartbeat import BacklogMeter

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from fleet import Fleet, until
-from producing import append
-from shipping import HOST, Producer
+from producing import HOST, Producer, append
 from waiting import becomes
 
 from producer import app as running

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from fleet import Fleet
 from natsd import NatsServer
-from producing import Host, append, rotate
-from shipping import Producer
+from producing import Host, Producer, append, rotate
 
 from producer.discovery.safe_open import Links
 
@@ -38,42 +37,6 @@ def refuse_to_open(path: Path, patch: pytest.MonkeyPatch) -> None:
         return really_open(links, name)
 
     patch.setattr(Links, "open", refusing)
-
-
-def test_of_an_old_file_only_what_is_written_later_arrives(tmp_path: Path) -> None:
-    old, young = old_file(tmp_path / "old.log", b"old\n"), old_file(tmp_path / "young.log", b"young\n", days=6)
-    host = Host(tmp_path, "*.log", ignore_older=7 * DAY)
-    host.ship()
-    assert host.archive.text(old) == b""
-    assert host.archive.text(young) == b"young\n"
-    append(old, b"new\n")
-    host.ship()
-    assert host.archive.text(old) == b"new\n"
-    (source,) = host.archive.sources_of(old)
-    assert host.archive.origins[source] == 4
-
-
-def test_where_an_old_file_begins_is_durable(tmp_path: Path) -> None:
-    old = old_file(tmp_path / "old.log", b"old\n")
-    host = Host(tmp_path, "*.log", ignore_older=7 * DAY)
-    host.restart(while_down=lambda: append(old, b"while down\n"))
-    host.ship()
-    assert host.archive.text(old) == b"while down\n"
-
-
-def test_a_known_file_is_shipped_to_its_end_however_old_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "app.log"
-    path.write_bytes(b"one\n")
-    host = Host(tmp_path, "*.log", ignore_older=7 * DAY)
-    host.ship()
-
-    def silent_for_long() -> None:
-        append(path, b"two\n")
-        age(path, 8 * DAY)
-
-    host.restart(while_down=silent_for_long)
-    host.ship()
-    assert host.archive.text(path) == b"one\ntwo\n"
 
 
 def test_generations_of_a_known_name_are_not_left_out_though_the_producer_was_down_for_longer(tmp_path: Path) -> None:
@@ -108,23 +71,6 @@ def test_the_age_is_that_of_the_file_and_not_of_the_link_or_directory_that_leads
     host.ship()
     assert host.archive.text(tmp_path / "logs" / "app.log") == b"young\n"
     assert host.archive.text(tmp_path / "old-link.log") == b""
-
-
-@pytest.mark.parametrize("days", [8.0, 0.0])
-def test_a_file_that_appears_later_is_read_from_its_first_byte_unless_it_is_old(days: float, tmp_path: Path) -> None:
-    host = Host(tmp_path, "*.log", ignore_older=7 * DAY)
-    path = old_file(tmp_path / "later.log", b"one\n", days=days)
-    host.ship()
-    append(path, b"two\n")
-    host.ship()
-    assert host.archive.text(path) == (b"two\n" if days else b"one\ntwo\n")
-
-
-def test_without_a_limit_the_oldest_file_is_read(tmp_path: Path) -> None:
-    path = old_file(tmp_path / "app.log", b"one\n", days=10_000)
-    host = Host(tmp_path, "*.log")
-    host.ship()
-    assert host.archive.text(path) == b"one\n"
 
 
 def test_what_was_old_when_first_seen_begins_at_its_end_then_though_it_could_be_opened_only_later(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shipping import HOST, SUBJECT, Producer, archive_of
+from producing import HOST, SUBJECT, Producer, archive_of
 from waiting import becomes
 
 from producer.checkpoint.store import Checkpoints
@@ -264,9 +264,18 @@ async def test_a_missing_stream_is_requested(tmp_path: Path) -> None:
 
 def source(offset: int, **more: Any) -> Source:
     plain: dict[str, Any] = {
-        "id": "00000000000000a1", "file": "/f", "device": 1, "inode": 2, "origin": 0, "offset": offset, "crc": offset,
-        "mark": Mark(), "size": offset, "mtime_ns": 0, "ring": (Point(3, 4, 4), Point(9, offset, offset)),
-    }  # fmt: skip
+        "id": "00000000000000a1",
+        "file": "/f",
+        "device": 1,
+        "inode": 2,
+        "origin": 0,
+        "offset": offset,
+        "crc": offset,
+        "mark": Mark(),
+        "size": offset,
+        "mtime_ns": 0,
+        "ring": (Point(3, 4, 4), Point(9, offset, offset)),
+    }
     return Source(**(plain | more))
 
 

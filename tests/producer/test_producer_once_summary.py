@@ -60,9 +60,12 @@ def test_the_summary_equals_wc_and_is_empty_the_second_time(fleet: Fleet, tmp_pa
 
 def test_standard_input_is_one_file(fleet: Fleet, tmp_path: Path):
     done = subprocess.run(
-        [FSHIPPER, "produce", "--once", "-"], input=b"a\nb\n", capture_output=True, check=False,
+        [FSHIPPER, "produce", "--once", "-"],
+        input=b"a\nb\n",
+        capture_output=True,
+        check=False,
         env=fleet.environment(HOSTNAME="web1"),
-    )  # fmt: skip
+    )
     assert sums(done.stdout.decode()) == (1, 2, 4)
 
 

@@ -80,48 +80,6 @@ def test_a_memory_map_is_read_although_neither_size_nor_time_changes(tmp_path: P
             assert host.archive.text(path) == wanted
 
 
-def test_nuls_between_data_are_content_once_data_follows(tmp_path: Path) -> None:
-    path = tmp_path / "app.log"
-    path.write_bytes(b"before the crash\n" + bytes(5000))
-    host = Host(tmp_path, "*.log")
-    host.ship()
-    assert host.archive.text(path) == b"before the crash\n"
-    append(path, b"after it\n")
-    host.ship()
-    assert host.archive.text(path) == path.read_bytes()
-
-
-def test_a_file_that_begins_with_nuls_is_read_when_data_follows(tmp_path: Path) -> None:
-    path = tmp_path / "app.log"
-    path.write_bytes(bytes(5000))
-    host = Host(tmp_path, "*.log")
-    host.ship()
-    append(path, b"data\n")
-    host.ship()
-    host.restart()
-    host.ship()
-    assert host.archive.text(path) == path.read_bytes()
-    assert len(host.archive.files) == 1
-
-
-@pytest.mark.parametrize("name", ["app.log", "app.log*"])
-@pytest.mark.parametrize("size", [2, SIZE])
-def test_nuls_at_the_end_of_a_rotated_file_are_neither_shipped_nor_lost(size: int, name: str, tmp_path: Path) -> None:
-    path = tmp_path / "app.log"
-    path.write_bytes(b"one\nhalf" + bytes(size))
-    host = Host(tmp_path, name)
-    host.ship()
-    rotate(path)
-    path.write_bytes(b"new\n")
-    host.let_go()
-    assert host.archive.text(path) == b"one\nhalfnew\n"
-    assert host.archive.gaps == {}
-    blocks = len(host.archive.order)
-    host.let_go()
-    assert not host.read()
-    assert len(host.archive.order) == blocks
-
-
 @pytest.mark.parametrize("gone", [os.unlink, lambda path: os.truncate(path, 0)])
 def test_what_is_lost_of_a_padded_file_is_its_content_only(gone: object, tmp_path: Path) -> None:
     path = tmp_path / "app.log"
@@ -153,20 +111,6 @@ def test_the_last_byte_of_utf_16_is_content_although_it_may_be_nul(encoding: str
     host.let_go()
     assert host.archive.text(path) == "one\ntwo\n".encode(encoding)
     assert host.archive.gaps == {}
-
-
-def test_a_file_that_begins_anew_with_its_old_size_is_a_new_generation(tmp_path: Path) -> None:
-    path = tmp_path / "app.log"
-    padded(path, allocated=False)
-    fill(path, 0, b"old line\n" * 20)
-    host = Host(tmp_path, "*.log")
-    host.ship()
-    os.truncate(path, 0)
-    os.truncate(path, SIZE)
-    fill(path, 0, b"new\n")
-    host.ship()
-    host.ship()
-    assert host.archive.text(path) == b"old line\n" * 20 + b"new\n"
 
 
 @pytest.mark.parametrize("nuls", [0, 1, 2, SIZE])

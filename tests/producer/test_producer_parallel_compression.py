@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shipping import Producer
+from producing import Producer
 
 from producer import batcher, parallel_compression
 from producer.parallel_compression import in_order

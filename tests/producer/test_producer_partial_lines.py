@@ -54,52 +54,12 @@ def test_a_last_line_without_its_newline_is_shipped_after_the_wait_and_its_rest_
     assert len(host.archive.files) == 1
 
 
-def test_the_wait_begins_anew_when_the_line_grows(tmp_path: Path) -> None:
-    path = tmp_path / "app.log"
-    path.write_bytes(b"a")
-    host = Host(tmp_path, "*.log")
-    for _ in range(5):
-        ship_after(host, 3.0)
-        assert host.archive.text(path) == b""
-        append(path, b"b")
-    ship_after(host, 5.0)
-    assert host.archive.text(path) == b"abbbbb"
-
-
 def test_zero_waits_for_the_newline_and_counts_the_line_in_the_backlog(tmp_path: Path) -> None:
     (tmp_path / "app.log").write_bytes(b"half")
     host = Host(tmp_path, "*.log", partial_after=0.0)
     ship_after(host, 1e6)
     assert host.archive.text(tmp_path / "app.log") == b""
     assert backlog(host) == 4
-
-
-def test_a_kill_after_half_a_line_was_shipped_neither_loses_nor_doubles_a_byte(tmp_path: Path) -> None:
-    path = tmp_path / "app.log"
-    path.write_bytes(b"one\nhal")
-    host = Host(tmp_path, "*.log")
-    host.ship()
-    host.now += 5.0
-    host.sources.poll()
-    host.read_all()
-    host.deliver()  # not acknowledged, and not saved
-    host.restart(while_down=lambda: append(path, b"f\ntwo\n"))
-    host.ship()
-    assert host.archive.text(path) == b"one\nhalf\ntwo\n"
-
-
-@pytest.mark.parametrize("how", [rotate, copytruncate])
-def test_a_file_that_is_rotated_after_half_a_line_was_shipped_is_whole(how: object, tmp_path: Path) -> None:
-    path = tmp_path / "app.log"
-    path.write_bytes(b"one\nhal")
-    host = Host(tmp_path, "app.log")
-    ship_after(host, 5.0)
-    append(path, b"f, end")
-    how(path)  # type: ignore[operator]
-    path.write_bytes(b"new\n")
-    host.let_go()
-    assert host.archive.text(path) == b"one\nhalf, endnew\n"
-    assert host.archive.lost(path) == 0
 
 
 @pytest.mark.parametrize("end", [b"\r", b"\0"])

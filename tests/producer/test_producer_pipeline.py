@@ -6,8 +6,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from producing import append
-from shipping import HOST, STREAM, SUBJECT, Collector, Producer, take_all
+from producing import HOST, STREAM, SUBJECT, Collector, Producer, append, take_all
 from waiting import becomes
 
 from producer import batcher

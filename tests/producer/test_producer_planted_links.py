@@ -32,6 +32,7 @@ from shipper.errors import ConfigError
 from shipper.settings import ProducerSettings
 
 MALLORY, ALICE = 4711, 4712
+OWNERS = {"root": 0, "mallory": MALLORY, "alice": ALICE}
 SECRET = b"for root only\n" * 100
 OPENINGS = 1500
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
@@ -72,6 +73,34 @@ class Place:
         os.chown(path, owner, owner)
         return path
 
+    def make(self, text: str) -> None:
+        """Make links `A -> B` of mallory, or `A -> B of root`, hard links `A = B`, and files `A: of alice 600`."""
+        for step in text.split("; "):
+            match step.split():
+                case ["watch", *patterns]:
+                    self.patterns = patterns
+                case ["root", name]:
+                    self.options = {"links": Links((str(self.directory / name),))}
+                case ["dir", name]:
+                    (self.directory / name).mkdir()
+                    os.chown(self.directory / name, MALLORY, MALLORY)
+                case ["gone", name]:
+                    (self.directory / name).unlink()
+                case ["mode", name, mode, group]:
+                    (self.directory / name).chmod(int(mode, 8))
+                    os.chown(self.directory / name, 0, OWNERS[group])
+                case [name, "=", target]:
+                    os.link(self.directory / target, self.directory / name)
+                case [name, "->", target, *owner]:
+                    self._link(name, target, *owner[1:])
+                case [name, "of", owner, mode]:
+                    path = self.directory / name.removesuffix(":")
+                    self.file(path, SECRET, owner=OWNERS[owner], mode=int(mode, 8))
+
+    def _link(self, name: str, target: str, owner: str = "mallory") -> None:
+        path = target if target.startswith((".", "/")) else self.directory / target
+        self.link(path, name, owner=OWNERS[owner], beside=self.directory)
+
     def host(self) -> Host:
         state = self.directory / "state"
         state.mkdir(exist_ok=True)
@@ -87,7 +116,32 @@ def shipped(host: Host) -> bytes:
 # -- what must not arrive: each is set up, and ships what it returns, if anything ----------------------------------
 
 Planted = Callable[[Place], bytes | None]
-PLANTED: dict[str, Planted] = {}
+PLANTED: dict[str, Planted | str] = {
+    "to the file": "app/s.log -> secret/shadow.log",
+    "relative": "app/s.log -> ../secret/shadow.log",
+    "to a link": "app/second -> secret/shadow.log; app/s.log -> app/second",
+    "named by its own path": "watch app/s.log; app/s.log -> secret/shadow.log",
+    "to a directory below a glob": "watch app/*/*.log; app/d -> secret",
+    "to a directory in a path": "watch app/d/shadow.log; app/d -> secret",
+    "below a double star": "watch app/**/*.log; dir app/deep; app/deep/s.log -> secret/shadow.log",
+    "over a directory of links": "app/d -> secret; app/s.log -> ./d/shadow.log",
+    "to the environment of the producer": "app/s.log -> /proc/self/environ; app/t.log -> /proc/self/cmdline",
+    "in a circle": "app/t.log -> ./s.log; app/s.log -> ./t.log",
+    "to another user's file": "data/alice: of alice 600; app/s.log -> data/alice",
+    "to a file that every user may read": "data/public: of root 644; app/s.log -> data/public",
+    "hard": "app/s.log = secret/shadow.log",
+    "hard, and the first name is gone": "app/s.log = secret/shadow.log; gone secret/shadow.log",
+    "hard, gone, in a directory that all write to": "watch log/*.log; mode log 777 root; log/s.log = secret/shadow.log;"
+    " gone secret/shadow.log",
+    "hard, in a sticky directory": "watch log/*.log; mode log 1777 root; log/s.log = secret/shadow.log",
+    "hard, in a directory of a group": "watch log/*.log; mode log 775 mallory; log/s.log = secret/shadow.log",
+    "of root, moved into the directory": "data/alice: of alice 600; app/s.log -> data/alice of root",
+    "in a sticky directory": "watch log/*.log; mode log 1777 root; log/s.log -> secret/shadow.log",
+    "out of a link root": "root data; app/s.log -> data/../secret/shadow.log",
+    "next to a link root": "root secr; app/s.log -> secret/shadow.log",
+    "out of a link root over a second link": "root data; data/second -> secret/shadow.log; app/s.log -> data/second",
+}
+"""What is planted, in the words of `Place.make`, or a function that plants it."""
 
 
 def planted(setup: Planted) -> Planted:
@@ -96,50 +150,10 @@ def planted(setup: Planted) -> Planted:
 
 
 @planted
-def a_link_to_the_file(place: Place) -> None:
-    place.link(place.shadow)
-
-
-@planted
-def a_relative_link(place: Place) -> None:
-    place.link("../secret/shadow.log")
-
-
-@planted
-def a_link_to_a_link(place: Place) -> None:
-    place.link(place.link(place.shadow, "second"))
-
-
-@planted
-def a_link_named_by_its_own_path(place: Place) -> None:
-    place.patterns = ["app/s.log"]
-    place.link(place.shadow)
-
-
-@planted
-def a_link_to_a_directory_below_a_glob(place: Place) -> None:
-    place.patterns = ["app/*/*.log"]
-    place.link(place.secret, "d")
-
-
-@planted
-def a_link_to_a_directory_in_a_path(place: Place) -> None:
-    place.patterns = ["app/d/shadow.log"]
-    place.link(place.secret, "d")
-
-
-@planted
-def a_link_below_a_double_star(place: Place) -> None:
-    place.patterns = ["app/**/*.log"]
-    (place.app / "deep").mkdir()
-    os.chown(place.app / "deep", MALLORY, MALLORY)
-    place.link(place.shadow, "deep/s.log")
-
-
-@planted
-def a_link_over_a_directory_of_links(place: Place) -> None:
-    place.link(place.secret, "d")
-    place.link("d/shadow.log")
+def a_link_to_devices_and_fifos(place: Place) -> None:
+    os.mkfifo(place.app / "fifo")
+    place.link("/dev/zero")
+    place.link("fifo", "t.log")
 
 
 @planted
@@ -161,76 +175,8 @@ def a_link_to_a_descriptor_of_the_producer(place: Place) -> None:
 
 
 @planted
-def a_link_to_the_environment_of_the_producer(place: Place) -> None:
-    place.link("/proc/self/environ")
-    place.link("/proc/self/cmdline", "t.log")
-
-
-@planted
-def a_link_to_devices_and_fifos(place: Place) -> None:
-    os.mkfifo(place.app / "fifo")
-    place.link("/dev/zero")
-    place.link("fifo", "t.log")
-
-
-@planted
-def links_in_a_circle(place: Place) -> None:
-    place.link("t.log", "s.log")
-    place.link("s.log", "t.log")
-
-
-@planted
-def a_link_to_another_users_file(place: Place) -> None:
-    place.link(place.file(place.data / "alice", SECRET, owner=ALICE, mode=0o600))
-
-
-@planted
-def a_link_to_a_file_that_every_user_may_read(place: Place) -> None:
-    place.link(place.file(place.data / "public", SECRET, owner=0))
-
-
-@planted
-def a_hard_link(place: Place) -> None:
-    os.link(place.shadow, place.app / "s.log")
-
-
-@planted
-def a_hard_link_whose_first_name_is_gone(place: Place) -> None:
-    os.link(place.shadow, place.app / "s.log")
-    place.shadow.unlink()
-
-
-@planted
-def a_hard_link_whose_first_name_is_gone_in_a_directory_that_all_write_to(place: Place) -> None:
-    place.patterns = ["log/*.log"]
-    place.log.chmod(0o777)
-    os.link(place.shadow, place.log / "s.log")
-    place.shadow.unlink()
-
-
-@planted
-def a_hard_link_in_a_sticky_directory(place: Place) -> None:
-    place.patterns = ["log/*.log"]
-    place.log.chmod(0o1777)
-    os.link(place.shadow, place.log / "s.log")
-
-
-@planted
-def a_hard_link_in_a_directory_of_a_group(place: Place) -> None:
-    place.patterns = ["log/*.log"]
-    place.log.chmod(0o775)
-    os.chown(place.log, 0, MALLORY)
-    os.link(place.shadow, place.log / "s.log")
-
-
-@planted
 def a_hard_link_to_a_link_of_root(place: Place) -> None:
     os.link(place.link(place.shadow, "current", owner=0, beside=place.log), place.app / "s.log", follow_symlinks=False)
-
-
-@planted
-def a_link_of_root_that_was_moved_into_the_directory(place: Place) -> None:
-    place.link(place.file(place.data / "alice", SECRET, owner=ALICE, mode=0o600), owner=0)
 
 
 @planted
@@ -254,31 +200,6 @@ def a_rotation_of_what_an_older_version_followed(place: Place) -> None:
     place.options = {}
     append(place.shadow, SECRET)
     place.shadow.rename(place.secret / "shadow.log.1")
-
-
-@planted
-def a_link_in_a_sticky_directory(place: Place) -> None:
-    place.patterns = ["log/*.log"]
-    place.log.chmod(0o1777)
-    place.link(place.shadow, beside=place.log)
-
-
-@planted
-def a_link_out_of_a_link_root(place: Place) -> None:
-    place.options = {"links": Links((str(place.data),))}
-    place.link(f"{place.data}/../secret/shadow.log")
-
-
-@planted
-def a_link_next_to_a_link_root(place: Place) -> None:
-    place.options = {"links": Links((str(place.directory / "secr"),))}
-    place.link(place.shadow)
-
-
-@planted
-def a_link_out_of_a_link_root_over_a_second_link(place: Place) -> None:
-    place.options = {"links": Links((str(place.data),))}
-    place.link(place.link(place.shadow, "second", beside=place.data))
 
 
 @planted
@@ -381,7 +302,8 @@ def test_a_planted_link_ships_nothing_that_its_maker_may_not_read(
     if kernel == "each step":
         monkeypatch.setattr(safe_open, "_opened_without_links", lambda *_: None)
     place = Place(tmp_path)
-    wanted = PLANTED[name](place)
+    setup = PLANTED[name]
+    wanted = place.make(setup) if isinstance(setup, str) else setup(place)
     host = place.host()
     assert shipped(host) == (wanted or b"")
     assert set(host.archive.files.values()) <= {str(place.log / "z.log"), str(place.app / "s.log")}
@@ -390,57 +312,23 @@ def test_a_planted_link_ships_nothing_that_its_maker_may_not_read(
 # -- what is followed -------------------------------------------------------------------------------------------------
 
 
-def own_link_to_own_file(place: Place) -> None:
-    place.link(place.file(place.data / "x", SECRET))
+FOLLOWED = {
+    "own link to own file": "data/x: of mallory 644; app/s.log -> data/x",
+    "link of root to the file of a user": "watch log/*.log; app/x: of mallory 644; log/s.log -> app/x of root",
+    "link of root to the file of root": "watch log/*.log; log/s.log -> secret/shadow.log of root",
+    "directory that root moved to another disk": "watch log/app/*.log; app/x.log: of mallory 644;"
+    " log/app -> app of root",
+    "link to a file below a link root": "root secret; app/s.log -> secret/shadow.log",
+    "container logs": "watch log/*.log; data/0.log: of root 640; data/pod.log -> data/0.log of root;"
+    " log/web.log -> data/pod.log of root",
+    "second name of an own file": "app/x: of mallory 600; app/s.log = app/x",
+}
 
 
-def link_of_root_to_the_file_of_a_user(place: Place) -> None:
-    place.patterns = ["log/*.log"]
-    place.link(place.file(place.app / "x", SECRET), owner=0, beside=place.log)
-
-
-def link_of_root_to_the_file_of_root(place: Place) -> None:
-    place.patterns = ["log/*.log"]
-    place.link(place.shadow, owner=0, beside=place.log)
-
-
-def directory_that_root_moved_to_another_disk(place: Place) -> None:
-    place.patterns = ["log/app/*.log"]
-    place.file(place.app / "x.log", SECRET)
-    place.link(place.app, "app", owner=0, beside=place.log)
-
-
-def link_to_a_file_below_a_link_root(place: Place) -> None:
-    place.options = {"links": Links((str(place.secret),))}
-    place.link(place.shadow)
-
-
-def container_logs(place: Place) -> None:
-    place.patterns = ["log/*.log"]
-    place.file(place.data / "0.log", SECRET, owner=0, mode=0o640)
-    place.link(place.data / "0.log", "pod.log", owner=0, beside=place.data)
-    place.link(place.data / "pod.log", "web.log", owner=0, beside=place.log)
-
-
-def second_name_of_an_own_file(place: Place) -> None:
-    os.link(place.file(place.app / "x", SECRET, mode=0o600), place.app / "s.log")
-
-
-@pytest.mark.parametrize(
-    "setup",
-    [
-        own_link_to_own_file,
-        link_of_root_to_the_file_of_a_user,
-        link_of_root_to_the_file_of_root,
-        directory_that_root_moved_to_another_disk,
-        link_to_a_file_below_a_link_root,
-        container_logs,
-        second_name_of_an_own_file,
-    ],
-)
-def test_links_that_no_other_user_can_have_made_are_followed(setup: Callable[[Place], None], tmp_path: Path) -> None:
+@pytest.mark.parametrize("setup", FOLLOWED.values(), ids=FOLLOWED)
+def test_links_that_no_other_user_can_have_made_are_followed(setup: str, tmp_path: Path) -> None:
     place = Place(tmp_path)
-    setup(place)
+    place.make(setup)
     host = place.host()
     assert shipped(host) == SECRET
     assert host.sources.resolver.refused == {}

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from fleet import Fleet
 from natsd import NatsServer
-from producing import append
-from shipping import Producer
+from producing import Producer, append
 from waiting import becomes, slowdown
 
 from producer.rate_limit import RateLimit

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from fleet import Fleet, until
 from natsd import NatsServer
-from producing import append
-from shipping import HOST, SUBJECT, Collector, Producer, archive_of, take_all
+from producing import HOST, SUBJECT, Collector, Producer, append, archive_of, take_all
 from waiting import becomes, slowdown
 
 from producer.checkpoint import recovery

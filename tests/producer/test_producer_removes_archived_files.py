@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from fleet import Fleet, until
 from natsd import NatsServer
-from producing import Host, append, rotate
-from shipping import HOST, STREAM, Producer
+from producing import HOST, STREAM, Host, Producer, append, rotate
 from waiting import becomes
 
 from producer.discovery.scanner import Listing

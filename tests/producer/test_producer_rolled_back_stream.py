@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from producing import Archive, append
-from shipping import HOST, SUBJECT, Collector, Producer, archive_of, take_all
+from producing import HOST, SUBJECT, Archive, Collector, Producer, append, archive_of, take_all
 from waiting import becomes
 
 from producer.checkpoint.store import Checkpoints
@@ -387,9 +386,18 @@ def message(sequence: int, source: str = "a" * 16, *, end: int = 0, crc: int = 0
 def known(*ring: Point) -> dict[str, Source]:
     last = ring[-1]
     source = Source(
-        id="a" * 16, file="/f", device=1, inode=2, origin=0, offset=last.offset, crc=last.crc, mark=Mark(), size=0,
-        mtime_ns=0, ring=ring,
-    )  # fmt: skip
+        id="a" * 16,
+        file="/f",
+        device=1,
+        inode=2,
+        origin=0,
+        offset=last.offset,
+        crc=last.crc,
+        mark=Mark(),
+        size=0,
+        mtime_ns=0,
+        ring=ring,
+    )
     return {source.id: source}
 
 

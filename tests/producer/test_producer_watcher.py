@@ -9,8 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from producing import append
-from shipping import Producer
+from producing import Producer, append
 from waiting import becomes
 from watchdog.observers import inotify_c
 

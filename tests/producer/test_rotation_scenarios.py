@@ -313,6 +313,100 @@ STAGED = {
     "a link leads to a new copy of its file": "write 1/app.log a#1000; lead current 1; follow current/app.log; ship |"
     " write 2/app.log a#1000 second; rm 1/app.log; lead current 2 | ship; mv 2/app.log 2/app.log.1;"
     " add 2/app.log.1 behind; restart => current/app.log: a#1000 second behind",
+    # -- excluded -----------------------------------------------------------------------------------------------------
+    **{
+        f"excluded and named again, {first or 'not shipped'}": f"write log before; follow *.log; {first}; stop;"
+        f" name *.log exclude=*app*; add log hidden; start; ship; add log more; ship; seen {'before' if first else ''};"
+        f" stop; name *.log; start; ship; add log after => before hidden more after; sources 1;"
+        f" lost {7 if first else 0}"
+        for first in ("ship", "")
+    },
+    **{
+        f"an empty file is not named: {names}": "write log one; touch empty.log; follow *.log; ship; stop;"
+        f" name {names}; start; add empty.log two; add log three; ship; stop; name *.log; start; ship;"
+        f" add empty.log four"
+        " => one three; empty.log: two four"
+        for names in ("*.log exclude=empty.log", "log")
+    },
+    **{
+        f"a rotation of a named file is excluded by {names} {packing}": f"write log a#1000;"
+        f" follow log* exclude={names};"
+        f" half | rotate log; {packing}; write log new | => a#1000 new"
+        for names in ("*.1", "*.gz,*.[0-9]*")
+        for packing in ("", "gz log.1")
+    },
+    "another pattern names it under another name": "write log one; lead data .; follow log; ship; stop;"
+    " name data/app.log;"
+    " add log two; start => all: one two",
+    "a second name that a rotation gave excludes nothing": "write log one; ln log log.1; follow log exclude=*.1 => one",
+    "an excluded file is no rotation": "write log one; follow log exclude=*secret*,*.[0-9]; ship; stop; rotate log;"
+    " write log two; rotate log; write log.1-secret secret; write log.2.secret secret; write log three; start"
+    " => one two three",
+    # -- padded with NULs ---------------------------------------------------------------------------------------------
+    "NULs are content once data follows": "write log before NUL*5000; follow log; ship; seen before; add log after"
+    " => before NUL*5000 after",
+    "it begins with NULs": "write log NUL*5000; follow log; ship; add log data; ship; restart => NUL*5000 data;"
+    " sources 1",
+    **{
+        f"{count} NULs at the end of a rotated file": f"write log one half- NUL*{count}; follow; ship; rotate log;"
+        " write log new; wait => one half- new"
+        for count in (2, 2097152)
+    },
+    "padded, it begins anew with its old size": "write log old*20 NUL*2097072; follow log; ship; cut log 0;"
+    " cut log 2097152; fill log 0 new; ship; ship => old*20 new",
+    # -- old when it is first seen ------------------------------------------------------------------------------------
+    "of an old file only later lines arrive": "write log old; age log 691200; write young.log young;"
+    " age young.log 518400; follow *.log ignore_older=604800; ship; add log new => new; young.log: young",
+    "where an old file begins is durable": "write log old; age log 691200; follow log ignore_older=604800; stop;"
+    " add log new; start => new",
+    "a known file is shipped however old it is": "write log one; follow log ignore_older=604800; ship; stop;"
+    " add log two;"
+    " age log 691200; start => one two",
+    **{
+        f"a file appears later, {seconds} s old": f"follow *.log ignore_older=604800; write log one; age log {seconds};"
+        f" ship; add log two => {'two' if seconds else 'one two'}"
+        for seconds in (0, 691200)
+    },
+    "without a limit the oldest file is read": "write log one; age log 864000000; follow log => one",
+    # -- found --------------------------------------------------------------------------------------------------------
+    "each file of a glob in its order": "write a.log a#500; write b.log b#500; write c.txt c#500; follow *.log"
+    " => a.log: a#500; b.log: b#500",
+    "excluded by path and by the last part": "write a.log line; write debug.log line; write deep/x.gz line;"
+    " follow **/* exclude=*.gz,debug.* => a.log: line",
+    "a file has two names and two patterns": "write log one; ln log link.log; follow *.log log* log; ship; add log two"
+    " => all: one two",
+    "a hard link that sorts before the name": "write b.log held-; follow *.log; ln b.log a.log; ship; wait;"
+    " add b.log back => b.log: held- back",
+    "start_at_end is for the first scan only": "write old.log before; follow *.log start_at_end=1; add old.log after;"
+    " write new.log first => old.log: after; new.log: first",
+    "an empty file sends nothing": "touch log; follow log; ship; restart; read; seen; add log first => first;"
+    " sources 1",
+    "a file of 2 MiB grows from its first byte": "touch log; follow log; add log x; ship; restart; add log x*300; ship;"
+    " restart; add log x*5000; ship; restart; add log x*999999 => x*1005300; sources 1",
+    # -- last lines without a newline ---------------------------------------------------------------------------------
+    "the wait begins anew when the line grows": "write log a-; follow log; ship; later 3; poll; add log b-; later 3;"
+    " poll;"
+    " ship; seen; add log b-; later 3; poll; ship; seen; later 5; poll; seen a- b- b- => a- b- b-",
+    "a kill after half a line was shipped": "write log one hal-; follow log; ship; later 5; hint log; read; stop;"
+    " add log f two; start => one hal- f two",
+    **{
+        f"{how} after half a line was shipped": f"write log one hal-; follow log; ship; later 5; poll; seen one hal-;"
+        f" add log f,end-; {how} log; write log new => one hal- f,end- new"
+        for how in ("rotate", "copytruncate")
+    },
+    # -- few descriptors ----------------------------------------------------------------------------------------------
+    "two files and one descriptor": "write a.log a#2000; write b.log b#2000; follow *.log open_files=1; ship; open 2"
+    " => a.log: a#2000; b.log: b#2000",
+    "truncated while it rests": "write a.log a#40; write b.log b#40; write c.log c#40; follow *.log open_files=1; ship;"
+    " write a.log new; write b.log new; write c.log new; ship => a.log: a#40 new; b.log: b#40 new; c.log: c#40 new",
+    **{
+        f"rotated while it rests, {pattern}": f"write appa.log a#40; write appb.log b#40;"
+        f" follow {pattern} open_files=1; ship;"
+        " add appa.log last; rotate appa.log; write appa.log new; add appb.log last; rotate appb.log;"
+        " write appb.log new"
+        " => appa.log: a#40 last new; appb.log: b#40 last new"
+        for pattern in ("app*.log", "app*")
+    },
 }
 EACH = ("app.log", "app.log*")
 
