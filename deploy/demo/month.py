@@ -18,10 +18,9 @@ from pathlib import Path
 
 from deploy.demo.options import DemoOptions
 from deploy.demo.processes import Interrupts, Programs
-from deploy.demo.result import report_lacks
 from deploy.demo.scenario import environment
 from deploy.demo.workspace import Workspace, taken
-from shipper.errors import ConfigError
+from shipper.errors import ConfigError, Unavailable
 
 MIN_DAYS = 25
 """Minimum days: a pattern must be away for longer than two weeks before it is back."""
@@ -187,13 +186,19 @@ def tell(options: DemoOptions) -> None:
     with taken(options.out) as place:
         last = dt.datetime.now(dt.UTC).date() - dt.timedelta(days=1)
         dates = write_month(place, days, last, 1 if options.seed is None else options.seed)
-        if lack := report_lacks() if options.report else "not wanted":
-            sys.stderr.write(f"{days} days are in {place.archive}; no report: {lack}\n")
-            return
+        text = f"{days} days are reported: open {place.report / dates[-1] / 'report.html'}"
         arguments = ("report", "--archive", str(place.archive), "--out", str(place.report))
         with Interrupts() as interrupts, Programs(place.logs, environment(), interrupts) as programs:
-            programs.must("report", *arguments, "--since", dates[0], "--until", dates[-1], within=WITHIN_SECONDS)
-        sys.stderr.write(f"{days} days are reported: open {place.report / dates[-1] / 'report.html'}\n")
+            try:
+                if options.report:
+                    programs.must(
+                        "report", *arguments, "--since", dates[0], "--until", dates[-1], within=WITHIN_SECONDS
+                    )
+                else:
+                    text = f"{days} days are in {place.archive}"
+            except Unavailable as error:
+                text = f"{days} days are in {place.archive}; no report: {error}"
+        sys.stderr.write(text + "\n")
 
 
 def write_month(place: Workspace, days: int, last: dt.date, seed: int) -> list[str]:

@@ -202,7 +202,8 @@ class Programs:
     ) -> str:
         """The output of one command that runs to its end; its messages go to `<name>.log`.
 
-        Raises ShipperError: its exit code is not one of `codes`, or it takes longer than `within` seconds.
+        Raises ShipperError: its exit code is not one of `codes`, or it takes longer than `within` seconds; Unavailable:
+        that code says that something is missing.
         """
         output, log = self._logs / f"{name}.out", self._logs / f"{name}.log"
         process = spawned([self._fshipper, *arguments], self._environment | environment, output, log)
@@ -213,6 +214,8 @@ class Programs:
             raise ShipperError(f"fshipper {arguments[0]} did not end within {within:.0f} s", hint=f"see {log}")
         if code not in codes:
             words = log.read_text(errors="replace")[-1500:].strip()
+            if code == EXIT_UNAVAILABLE:
+                raise Unavailable(words, hint=f"see {log}")
             raise ShipperError(f"fshipper {arguments[0]} ended with {code}\n{words}", hint=f"see {log}")
         return output.read_text(errors="replace")
 

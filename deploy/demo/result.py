@@ -1,11 +1,8 @@
 """The reports and the result of a demo, and its last lines: the proof and the paths of everything that it left."""
 
-import importlib.util
 import json
-import os
-import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,37 +15,17 @@ REPORT_SECONDS = 240.0
 """Maximum time of one report."""
 
 
-@dataclass(frozen=True, slots=True)
-class DayReport:
-    """The report of one day."""
+def make_report(programs: Programs, place: Workspace, dates: Sequence[str]) -> list[dict[str, Any]]:
+    """The reports of all days of the archive, with the lines that Spark counted; two when midnight (UTC) passed.
 
-    date: str
-    page: str
-    lines: int  #: as Spark counted
-
-
-def report_lacks() -> str:
-    """What the report lacks on this machine, and how to get it; empty if nothing."""
-    for name in ("pyspark", "pyarrow"):
-        if importlib.util.find_spec(name) is None:
-            return f"{name} is not installed: pip install 'fshipper[spark]'"
-    home = os.environ.get("JAVA_HOME")
-    java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "")
-    if not java.is_file():
-        return "there is no Java: apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
-    return ""
-
-
-def make_report(programs: Programs, place: Workspace, dates: Sequence[str]) -> list[DayReport]:
-    """The reports of all days of the archive; two when midnight (UTC) passed on the way.
-
-    Raises ShipperError: the report fails, or takes too long.
+    Raises Unavailable: Java or pyspark is not installed. ShipperError: the report fails, or takes too long.
     """
     reports = []
     for date in dates:
         arguments = ("report", "--archive", str(place.archive), "--out", str(place.report), "--date", date, "--json")
         summary = json.loads(programs.must(f"report-{date}", *arguments, within=REPORT_SECONDS))
-        reports.append(DayReport(date, str(place.report / date / "report.html"), int(summary["totals"]["lines"])))
+        page = place.report / date / "report.html"
+        reports.append({"date": date, "page": str(page), "lines": int(summary["totals"]["lines"])})
     return reports
 
 
@@ -62,7 +39,7 @@ class DemoResult:
     kills: dict[str, int]  #: by program
     strangers: Sequence[str] = ()  #: log files in the archive that no writer of the demo wrote
     missing_bytes: int = 0  #: not in the archive when it had stopped growing for long, before anything was stopped
-    reports: Sequence[DayReport] = ()
+    reports: Sequence[dict[str, Any]] = ()
     report_skipped: str = ""
 
     @property
@@ -84,7 +61,7 @@ class DemoResult:
             "missing_bytes": self.missing_bytes,
             "strangers": list(self.strangers),
             "files": list(self.files),
-            "reports": [asdict(made) for made in self.reports],
+            "reports": list(self.reports),
             "report_skipped": self.report_skipped,
         }
 
@@ -99,14 +76,9 @@ class DemoResult:
             f"\nProven: {lines:,} lines, {size(octets)} of {len(self.files)} log files are in the archive, "
             f"every byte once and in order, through {kills} kill -9 in {self.seconds:.0f} s."
         )
-        largest = max(self.files, key=lambda file: file["bytes"])
-        segment = f"{_shown(self.place.archive)}/date=*/partition=*/host={largest['host']}/*.zst"
-        yield f"archive  {_shown(self.place.archive)}"
-        yield f"         zstdcat {segment} | less"
-        yield f"         zstdgrep ' ERROR ' {segment}"
+        yield f"archive  {_shown(self.place.archive)}: zstdcat {_shown(self.place.archive)}/date=*/*/host=web1*/*.zst | less"
         for made in self.reports:
-            yield f"report   {_shown(Path(made.page))}"
-            yield f"         open it in a browser; Spark counted {made.lines:,} lines on {made.date} (UTC)"
+            yield f"report   {_shown(Path(made['page']))}: Spark counted {made['lines']:,} lines on {made['date']} (UTC)"
         if self.report_skipped:
             yield f"report   skipped: {self.report_skipped}"
         yield f"sources  {_shown(self.place.hosts)}"
@@ -119,20 +91,8 @@ class DemoResult:
         for stranger in self.strangers:
             yield f"the archive has {stranger}, which no writer of the demo wrote"
         for file in self.files:
-            if file["identical"]:
-                continue
-            yield f"\n{file['host']} {file['file']}"
-            for name, end in (("written ", ""), ("archived", "_archived")):
-                octets, lines, digest = (file[each + end] for each in ("bytes", "lines", "sha256"))
-                yield f"  {name}  {octets:,} bytes, {lines:,} lines, SHA-256 {digest}"
-            if file["damage"]:
-                yield f"  damaged: {file['damage']}"
-            if difference := file["difference"]:
-                yield f"  first difference at byte {difference['offset']:,}"
-                yield f"    written   {difference['written']}"
-                yield f"    archived  {difference['archived']}"
-            else:
-                yield "  the files on disk are as in the archive, but not as they were written"
+            if not file["identical"]:
+                yield "\n" + "\n".join(f"{name:<16} {value}" for name, value in file.items())
         yield f"\nthe sources, the archive and the programs' logs are kept in {self.place.out}"
 
 

@@ -15,10 +15,10 @@ from deploy.demo import proof
 from deploy.demo.hosts import HOSTS, PARTITIONS, LogFeed
 from deploy.demo.processes import Interrupts, Programs
 from deploy.demo.proof import ExpectedFile
-from deploy.demo.result import DemoResult, make_report, report_lacks
+from deploy.demo.result import DemoResult, make_report
 from deploy.demo.show import DemoOutput
 from deploy.demo.workspace import Workspace
-from shipper.errors import EXIT_FINDINGS, EXIT_OK
+from shipper.errors import EXIT_FINDINGS, EXIT_OK, Unavailable
 
 BURST_BYTES = 256 * 1024
 """Maximum bytes per tick; a writer that lags catches up over several ticks."""
@@ -286,12 +286,14 @@ class Scenario:
 
     def report(self, result: DemoResult, *, wanted: bool) -> DemoResult:
         """Let Spark count, where it can."""
-        if skipped := report_lacks() if wanted else "--no-report":
-            self._output.event(f"no Spark report: {skipped}")
-            return replace(result, report_skipped=skipped)
+        if not wanted:
+            return replace(result, report_skipped="--no-report")
         self._output.step("Spark counts the archive")
         dates = sorted(path.name.removeprefix("date=") for path in self._place.archive.glob("_manifest/date=*"))
-        return replace(result, reports=make_report(self._programs, self._place, dates))
+        try:
+            return replace(result, reports=make_report(self._programs, self._place, dates))
+        except Unavailable as error:
+            return replace(result, report_skipped=str(error))
 
     def _show(self, verb: str) -> None:
         """Show what `fshipper VERB` prints, whatever it finds."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from partitioner.access import server_config
 from partitioner.access.options import AddOptions, InitOptions, ListOptions, MigrateOptions, ReadsOptions, RevokeOptions
 from partitioner.access.permissions import AccountLimits, Role
-from partitioner.access.roster import AccountLayout, AuthMethod, Roster, entry
+from partitioner.access.roster import AccountLayout, AuthMethod, Roster
 from partitioner.access.server_config import (
     SERVER_FILE,
     ServerTls,
@@ -23,6 +23,7 @@ from partitioner.access.server_config import (
 from partitioner.access.store import ALONE, OPERATOR_FILE, SPARES, AccessStore, AddedMember
 from shipper.durable_files import replace_file
 from shipper.errors import ConfigError, UsageError
+from shipper.json_codec import written
 from shipper.prompts import confirm
 from shipper.subjects import checked_host, checked_prefix
 from shipper.units import format_bytes
@@ -88,7 +89,8 @@ def list_members(options: ListOptions) -> None:
     members = sorted(roster.members.values(), key=lambda member: (member.role.value, member.name))
     if options.as_json:
         content = [
-            entry(each) | {"limits": limits._asdict() if (limits := roster.limits(each)) else None} for each in members
+            written(each) | {"limits": limits._asdict() if (limits := roster.limits(each)) else None}
+            for each in members
         ]
         sys.stdout.write(json.dumps(content, indent=1) + "\n")
         return
@@ -214,7 +216,7 @@ def _changing(directory: Path) -> Iterator[AccessStore]:
 
 def _print_added(added: Sequence[AddedMember], *, as_json: bool) -> None:
     if as_json:
-        content = [{**entry(each.member), "secret": str(each.secret) if each.secret else None} for each in added]
+        content = [{**written(each.member), "secret": str(each.secret) if each.secret else None} for each in added]
         sys.stdout.write(json.dumps(content, indent=1) + "\n")
         return
     for member, secret in added:

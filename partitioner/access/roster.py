@@ -6,11 +6,12 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 
 from partitioner.access.permissions import LIMITS, RESERVED, AccountLimits, HostReads, Role
 from shipper.durable_files import replace_file
 from shipper.errors import ConfigError, UsageError
+from shipper.json_codec import IF_SET, items, strict, written
 from shipper.subjects import checked_host
 
 VERSION = 2
@@ -44,14 +45,15 @@ class Member(NamedTuple):
     """A user with rights: the name is a host's fqdn, or the name of a role's program."""
 
     name: str
-    role: Role
+    role: Annotated[Role, Role]
     public_key: str  #: `U...`; empty: known by its certificate
     added: str  #: RFC 3339, UTC
-    account: str = ""  #: the account of its own: a name; with tokens a public key (`A...`); empty: it has none
-    before: str = ""
+    account: Annotated[str, IF_SET] = ""
+    """The account of its own: a name; with tokens a public key (`A...`); empty: it has none."""
+    before: Annotated[str, IF_SET] = ""
     """Tokens: the key of its token in the account of the streams, which is valid until `hosts migrate --finish`."""
-    domain: str = ""  #: JetStream domain of a site
-    hosts: tuple[str, ...] = ()
+    domain: Annotated[str, IF_SET] = ""  #: JetStream domain of a site
+    hosts: Annotated[tuple[str, ...], items(str), IF_SET] = ()
     """The hosts of a site: names, or patterns as `*.ship.example.net`; empty: any that the roster does not know."""
 
 
@@ -97,7 +99,7 @@ class Roster(NamedTuple):
             found = json.loads(path.read_bytes())
             if found["version"] not in {FLAT_VERSION, VERSION}:
                 raise ConfigError(f"{path} has version {found['version']}", hint="use the fshipper that wrote it")
-            members = [_member(entry) for entry in found["members"]]
+            members = [strict(Member, entry) for entry in found["members"]]
             return cls(
                 str(found["prefix"]),
                 AuthMethod(found["trust"]),
@@ -117,7 +119,7 @@ class Roster(NamedTuple):
 
     def save(self, directory: Path) -> None:
         """Put the roster into `directory`, as a whole."""
-        members = [entry(member) for _, member in sorted(self.members.items())]
+        members = [written(member) for _, member in sorted(self.members.items())]
         content = {
             "version": VERSION if self.has_accounts else FLAT_VERSION,
             "prefix": self.prefix,
@@ -225,23 +227,3 @@ def _match(one: str, other: str) -> bool:
     """Whether the names that two patterns stand for may be the same; `*` is one part."""
     pairs = list(itertools.zip_longest(one.split("."), other.split(".")))
     return all(None not in pair and ("*" in pair or pair[0] == pair[1]) for pair in pairs)
-
-
-def _member(entry: Mapping[str, Any]) -> Member:
-    return Member(
-        str(entry["name"]),
-        Role(entry["role"]),
-        str(entry["public_key"]),
-        str(entry["added"]),
-        str(entry.get("account", "")),
-        str(entry.get("before", "")),
-        str(entry.get("domain", "")),
-        tuple(map(str, entry.get("hosts", ()))),
-    )
-
-
-def entry(member: Member) -> dict[str, Any]:
-    """A member as JSON."""
-    found = {"name": member.name, "role": member.role.value, "public_key": member.public_key, "added": member.added}
-    more = {"account": member.account, "before": member.before, "domain": member.domain, "hosts": list(member.hosts)}
-    return {**found, **{name: value for name, value in more.items() if value}}

@@ -25,6 +25,7 @@ from partitioner.access.permissions import (
     monitor_exports,
     own_account_rights,
     rights,
+    spare_exports,
     streams_exports,
 )
 from partitioner.access.roster import AuthMethod, Member, Roster
@@ -62,13 +63,6 @@ def users_conf(roster: Roster) -> str:
     return "".join([_HEAD, "users: [\n", *users, "]\n"])
 
 
-def exports_of(member: Member, roster: Roster) -> AccountExports:
-    """What passes between the account of the streams and that of a host, or a site."""
-    if member.role is Role.EDGE:
-        return edge_exports(member.domain or member.name, member.hosts, prefix=roster.prefix)
-    return host_exports(member.name, prefix=roster.prefix, reads=roster.reads)
-
-
 def rights_of(member: Member, roster: Roster) -> Rights:
     """What a member may do where hosts have accounts of their own."""
     if member.role is Role.EDGE:
@@ -78,29 +72,65 @@ def rights_of(member: Member, roster: Roster) -> Rights:
     return rights(member.role, member.name, prefix=roster.prefix)
 
 
-def is_question_of_monitor(export: AccountExport) -> bool:
-    """Whether the monitor imports it, too."""
-    return export.subject.startswith(control_ask(""))
+class Account(NamedTuple):
+    """One account of the server: its users, what passes between it and others, and what it may use."""
+
+    key: str  #: its name; with tokens a public key
+    title: str
+    members: Sequence[Member]
+    exports: Sequence[AccountExport]
+    imports: Sequence[tuple[str, AccountExport]]  #: with the key of the account that exports it
+    limits: AccountLimits | None  #: None: it has none
+
+
+def accounts_of(roster: Roster, streams: str, monitors: str) -> list[Account]:
+    """The account of the streams; where hosts have accounts, also that of the monitors, and one a host, site and spare.
+
+    `streams`, `monitors`: keys of the first two. Spares of rosters without tokens are empty accounts, and not listed.
+    """
+    members, own = _sorted(roster.members.values()), []
+    for member in members:
+        if member.account and member.role is Role.EDGE:
+            passing = edge_exports(member.domain or member.name, member.hosts, prefix=roster.prefix)
+        elif member.account:
+            passing = host_exports(member.name, prefix=roster.prefix, reads=roster.reads)
+        else:
+            continue
+        title = f"{member.role} {member.name}"
+        own.append(_own_account(member.account, title, streams, passing, LIMITS[member.role], [member]))
+    if roster.trust is AuthMethod.TOKENS:
+        passing = spare_exports(roster.prefix)
+        own += [_own_account(spare, "spare", streams, passing, LIMITS[Role.HOST]) for spare in roster.spares]
+    programs = [m for m in members if m.role not in {Role.HOST, Role.EDGE, Role.MONITOR}]
+    exported = streams_exports(roster.prefix) if roster.has_accounts else ()
+    offered = [(account.key, export) for account in own for export in account.exports]
+    found = [Account(streams, roster.streams, programs, exported, offered, None)]
+    if roster.has_accounts:
+        asks = [(streams, export) for export in monitor_exports().to_streams]
+        asks += [(key, export) for key, export in offered if export.subject.startswith(control_ask(""))]
+        those = [member for member in members if member.role is Role.MONITOR]
+        found.append(Account(monitors, MONITORS_ACCOUNT, those, (), asks, LIMITS[Role.MONITOR]))
+    return found + own
+
+
+def _own_account(
+    key: str,
+    title: str,
+    streams: str,
+    passing: AccountExports,
+    limits: AccountLimits,
+    members: Sequence[Member] = (),
+) -> Account:
+    imports = [(streams, export) for export in passing.to_streams]
+    return Account(key, title, members, passing.from_other, imports, limits)
 
 
 def accounts_conf(roster: Roster) -> str:
     """Every account: of the streams with its programs, of the monitor, and one for each host and each site."""
-    members = _sorted(roster.members.values())
-    alone = [(member, exports_of(member, roster)) for member in members if member.role in {Role.HOST, Role.EDGE}]
-    monitors = [member for member in members if member.role is Role.MONITOR]
-    programs = [m for m in members if m.role not in {Role.HOST, Role.EDGE, Role.MONITOR}]
-    offered = [(member.account, export) for member, exports in alone for export in exports.from_other]
-    exported = streams_exports(roster.prefix)
-    streams = _account(roster, roster.streams, programs, exported, offered, settings=["jetstream: enabled"])
-    asks = [(roster.streams, export) for export in monitor_exports().to_streams]
-    asks += [(name, export) for name, export in offered if is_question_of_monitor(export)]
-    reading = _account(roster, MONITORS_ACCOUNT, monitors, (), asks, settings=[_limits(LIMITS[Role.MONITOR])])
-    parts = [_ACCOUNTS_HEAD, streams, reading]
-    for member, exports in alone:
-        imports = [(roster.streams, export) for export in exports.to_streams]
-        settings = [_limits(LIMITS[member.role])]
-        parts.append(_account(roster, member.account, [member], exports.from_other, imports, settings=settings))
-    return "".join([*parts, _SPARES_HEAD, *(f"{json.dumps(spare)}: {{ }}\n" for spare in roster.spares)])
+    accounts = [_account(roster, account) for account in accounts_of(roster, roster.streams, MONITORS_ACCOUNT)]
+    return "".join(
+        [_ACCOUNTS_HEAD, *accounts, _SPARES_HEAD, *(f"{json.dumps(spare)}: {{ }}\n" for spare in roster.spares)]
+    )
 
 
 def _limits(limits: AccountLimits) -> str:
@@ -109,29 +139,20 @@ def _limits(limits: AccountLimits) -> str:
     return f"limits: {{ {', '.join(known)} }}"
 
 
-def _account(
-    roster: Roster,
-    name: str,
-    members: Sequence[Member],
-    exports: Iterable[AccountExport],
-    imports: Iterable[tuple[str, AccountExport]],
-    *,
-    settings: Sequence[str],
-) -> str:
-    lines = [*settings, "users: [\n" + "".join(_user(each, rights_of(each, roster)) for each in members) + "  ]"]
+def _account(roster: Roster, account: Account) -> str:
+    users = "".join(_user(each, rights_of(each, roster)) for each in account.members)
+    lines = [_limits(account.limits) if account.limits else "jetstream: enabled", f"users: [\n{users}  ]"]
     offers = [
         f"    {{ {export.kind}: {json.dumps(export.subject)}{', response_type: stream' if export.many else ''} }}\n"
-        for export in exports
+        for export in account.exports
     ]
     takes = [
-        f"    {{ {export.kind}: {{ account: {json.dumps(account)}, subject: {json.dumps(export.subject)} }}"
+        f"    {{ {export.kind}: {{ account: {json.dumps(key)}, subject: {json.dumps(export.subject)} }}"
         f"{f', to: {json.dumps(export.local)}' if export.local else ''} }}\n"
-        for account, export in imports
+        for key, export in account.imports
     ]
-    lines += [
-        f"{what}: [\n{''.join(exports)}  ]" for what, exports in (("exports", offers), ("imports", takes)) if exports
-    ]
-    return f"{json.dumps(name)}: {{\n" + "".join(f"  {line}\n" for line in lines) + "}\n"
+    lines += [f"{what}: [\n{''.join(all_)}  ]" for what, all_ in (("exports", offers), ("imports", takes)) if all_]
+    return f"{json.dumps(account.key)}: {{\n" + "".join(f"  {line}\n" for line in lines) + "}\n"
 
 
 def _sorted(members: Iterable[Member]) -> list[Member]:

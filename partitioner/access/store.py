@@ -15,16 +15,10 @@ import nkeys
 from partitioner.access import credentials, server_config
 from partitioner.access.credentials import ACCOUNT, OPERATOR, USER, new_key, public, read_key, write_secret
 from partitioner.access.permissions import (
-    LIMITS,
-    AccountExports,
     HostReads,
-    Rights,
     Role,
-    monitor_exports,
     own_account_rights,
     rights,
-    spare_exports,
-    streams_exports,
 )
 from partitioner.access.roster import FILE, AccountLayout, AuthMethod, Member, Roster, checked_domain, checked_hosts
 from partitioner.access.server_config import SERVER_FILE
@@ -244,70 +238,34 @@ class AccessStore:
         operator, now = read_key(self._key("operator")), int(self.now.timestamp())
         account, system = (public(read_key(self._key(name))) for name in ("account", "system"))
         signers = {role: public(read_key(self._signer(role))) for role in Role if self._signer(role).exists()}
-        prefix = roster.prefix
-        scopes = {role: (role, key, rights(role, credentials.NAME, prefix=prefix)) for role, key in signers.items()}
-        alone = [each for each in roster.members.values() if each.account]
-        exports = {each.name: server_config.exports_of(each, roster) for each in alone}
-        offered = [(each.account, export) for each in alone for export in exports[each.name].from_other]
-        offered += [(spare, export) for spare in roster.spares for export in spare_exports(prefix).from_other]
-        flat = roster.layout is not AccountLayout.ISOLATED and (not roster.has_accounts or any(m.before for m in alone))
-        within = [role for role in signers if role in PROGRAMS or (flat and role in ALONE)]
-        yield (
-            account,
-            credentials.account_token(
-                operator,
-                account,
-                roster.streams,
-                [scopes[role] for role in within],
-                exports=streams_exports(prefix) if roster.has_accounts else (),
-                imports=offered,
-                revoked=roster.revoked,
-                now=now,
-                limits=None,
-            ),
-        )
-        yield system, credentials.system_token(operator, system, now=now)
-        if not roster.has_accounts:
-            return
-        asks = [(account, export) for export in monitor_exports().to_streams]
-        asks += [(name, export) for name, export in offered if server_config.is_question_of_monitor(export)]
-        yield (
-            self._monitors(),
-            credentials.account_token(
-                operator,
-                self._monitors(),
-                server_config.MONITORS_ACCOUNT,
-                [scopes[Role.MONITOR]],
-                imports=asks,
-                revoked=roster.revoked,
-                now=now,
-                limits=LIMITS[Role.MONITOR],
-            ),
-        )
-        host = (Role.HOST, signers[Role.HOST], own_account_rights(credentials.NAME, prefix=prefix, reads=roster.reads))
+        name, prefix = credentials.NAME, roster.prefix
+        scopes = {role: (role, key, rights(role, name, prefix=prefix)) for role, key in signers.items()}
+        was_flat = not roster.has_accounts or any(member.before for member in roster.members.values())
+        flat = roster.layout is not AccountLayout.ISOLATED and was_flat
+        own_host = (Role.HOST, signers[Role.HOST], own_account_rights(name, prefix=prefix, reads=roster.reads))
         begun = credentials.issued_at(self._operator_token())
-
-        def own(key: str, name: str, scope: tuple[Role, str, Rights], exports: AccountExports) -> tuple[str, str]:
+        monitors = self._monitors() if roster.has_accounts else ""
+        for each in server_config.accounts_of(roster, account, monitors):
+            allowed, is_own = [own_host], each.key not in {account, monitors}
+            if each.key == account:
+                allowed = [scopes[role] for role in signers if role in PROGRAMS or (flat and role in ALONE)]
+            elif each.key == monitors:
+                allowed = [scopes[Role.MONITOR]]
+            elif each.members and each.members[0].role is Role.EDGE:
+                allowed = [(Role.EDGE, signers[Role.EDGE], server_config.rights_of(each.members[0], roster))]
             token = credentials.account_token(
                 operator,
-                key,
-                name,
-                [scope],
-                exports=exports.from_other,
-                imports=[(account, export) for export in exports.to_streams],
-                revoked={},
-                now=begun,
-                limits=LIMITS[scope[0]],
+                each.key,
+                each.title,
+                allowed,
+                exports=each.exports,
+                imports=each.imports,
+                revoked={} if is_own else roster.revoked,
+                now=begun if is_own else now,
+                limits=each.limits,
             )
-            return key, token
-
-        for each in alone:
-            scope = host
-            if each.role is Role.EDGE:
-                scope = (Role.EDGE, signers[Role.EDGE], server_config.rights_of(each, roster))
-            yield own(each.account, f"{each.role} {each.name}", scope, exports[each.name])
-        for spare in roster.spares:
-            yield own(spare, "spare", host, spare_exports(prefix))
+            yield each.key, token
+        yield system, credentials.system_token(operator, system, now=now)
 
     def _operator_token(self) -> str:
         """The one of the beginning: nats-server refuses to reload another one, even of the same operator."""

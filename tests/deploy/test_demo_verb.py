@@ -1,6 +1,7 @@
 """`fshipper demo` as a person runs it: real programs, real kills, and no leftovers."""
 
 import contextlib
+import datetime as dt
 import json
 import os
 import signal
@@ -12,9 +13,10 @@ import pytest
 from fleet import FSHIPPER, until
 from waiting import slowdown
 
-from deploy.demo import result
-from deploy.demo.processes import end, spawned
+from deploy.demo import month, result
+from deploy.demo.processes import Interrupts, Programs, end, spawned
 from deploy.demo.workspace import MARKER, Workspace
+from shipper.errors import Unavailable
 
 PATIENCE_SECONDS = 240  # other tests may have the machine
 
@@ -179,15 +181,15 @@ def test_a_path_that_is_missing_is_reported_before_anything_is_touched(out, tmp_
     assert not out.exists()
 
 
-def test_without_java_or_pyspark_it_names_what_to_install(monkeypatch, tmp_path):
+def test_without_java_it_names_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    monkeypatch.setattr(result.importlib.util, "find_spec", lambda _: object())
-    assert "openjdk" in result.report_lacks()
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "java").touch()
-    assert result.report_lacks() == ""
-    monkeypatch.setattr(result.importlib.util, "find_spec", lambda _: None)
-    assert "pip install 'fshipper[spark]'" in result.report_lacks()
+    place = Workspace(tmp_path)
+    place.logs.mkdir()
+    month.write_month(place, 1, dt.date(2026, 11, 20), seed=1)
+    with Interrupts() as interrupts, Programs(place.logs, dict(os.environ), interrupts) as programs:
+        with pytest.raises(Unavailable, match="Java") as caught:
+            result.make_report(programs, place, ["2026-11-20"])
+    assert "hint: " in str(caught.value)
 
 
 def test_a_demo_over_midnight_has_two_reports(tmp_path):
@@ -202,7 +204,7 @@ def test_a_demo_over_midnight_has_two_reports(tmp_path):
     programs = Programs()
     made = result.make_report(programs, Workspace(tmp_path), ["2026-11-20", "2026-11-21"])
     assert programs.dates == ["2026-11-20", "2026-11-21"]
-    assert [one.page for one in made] == [str(tmp_path / "report" / date / "report.html") for date in programs.dates]
+    assert [one["page"] for one in made] == [str(tmp_path / "report" / date / "report.html") for date in programs.dates]
 
 
 def test_help_reports_what_it_does_quickly():
