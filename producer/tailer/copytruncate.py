@@ -32,7 +32,7 @@ from shipper import events
 CERTAIN_BYTES = 64 * 1024
 """In common with a source that is gone: a copy even if it was written after that, as a copy of the copy is."""
 COMPARED_PER_SCAN = 256 * 1024 * 1024
-"""Bytes; a larger copy is compared in several scans, and waits meanwhile."""
+"""Bytes. A larger copy is compared in several scans, and waits meanwhile."""
 
 HEADS_PER_SCAN = 4096
 """Files whose first bytes are compared with those of new files that are shorter than what is known of them."""
@@ -135,7 +135,7 @@ class Copies:
     # -- a plain file -------------------------------------------------------------------------------------------
 
     def _judge(self, seen: Seen, before: Judged | None) -> Judged | None:
-        """The verdict over a plain file; None: no source begins like it. OWN: from a later byte."""
+        """The verdict over a plain file. None: no source begins like it. OWN: from a later byte."""
         descriptor = self._finder.opened(seen.path, seen)
         with close_on_exit(descriptor):
             seen = seen._replace(size=os.fstat(descriptor).st_size)
@@ -241,7 +241,7 @@ class Copies:
         return Judged(seen, source.id, known, CopyVerdict.HELD, since)
 
     def _common(self, descriptor: int, other: int, at: int, end: int) -> int | None:
-        """How far two open files are the same, which are the same before `at`; less than `end`: not compared so far.
+        """How far two open files are the same, which are the same before `at`. Less than `end`: not compared so far.
 
         None: they are not the same up to `end`.
         """
@@ -290,7 +290,7 @@ class Copies:
     # -- a compressed one ---------------------------------------------------------------------------------------
 
     def _compressed_from(self, seen: Seen) -> str | None:
-        """The source whose content `seen` holds compressed; each file is taken for one source's, the oldest first."""
+        """The source whose content `seen` holds compressed. Each file is taken for one source's, the oldest first."""
         if seen.version in self._finder.claims:
             return self._finder.claims[seen.version]
         names = originals(seen.path)
@@ -319,7 +319,7 @@ class Copies:
         return found.id if found is not None else None
 
     def _is_still_in(self, sibling: Seen | None, source: Source) -> bool:
-        """Whether the file at the inode of `source` has its content; a newer rotation may have got the inode number."""
+        """Whether the file at the inode of `source` has its content. A newer rotation may have got the inode number."""
         if sibling is None:
             return False
         if decompress.suffix_of(sibling.path):
