@@ -397,13 +397,9 @@ class Spool:
         self._held = held
 
     @property
-    def _is_short(self) -> bool:
-        return self._space.free <= self._segment_bytes
-
-    @property
     def _rotates_early(self) -> bool:
         """Whether space is short and this spool has its part of it: many logs, each of them short, must not fill it."""
-        is_shared = self._space.spools > 1 and self._is_short
+        is_shared = self._space.spools > 1 and self._space.free <= self._segment_bytes
         return is_shared and self._size >= max(1, self._segment_bytes // self._space.spools) and not self.is_torn
 
     def _opened(self) -> int:

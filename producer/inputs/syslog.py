@@ -434,16 +434,12 @@ class Syslog(Reader):
             while size < BATCH_BYTES:
                 message, more, _, peer = self._socket.recvmsg(MAX_DATAGRAM_BYTES, socket.CMSG_SPACE(_COUNTER.size))
                 if line := line_of(message):
-                    came.append((address_of(peer) if self._names_senders else "", line))
+                    came.append(("" if self._sender is Sender.LEFT_OFF else address_of(peer), line))
                 size += len(message) + MESSAGE_COST_BYTES
                 for level, kind, data in more:  # with each datagram the total number that the kernel has dropped
                     if (level, kind) == (socket.SOL_SOCKET, RXQ_OVFL):
                         self._note_dropped(data)
         return came
-
-    @property
-    def _names_senders(self) -> bool:
-        return self._sender is not Sender.LEFT_OFF
 
     def _note_dropped(self, counter: bytes) -> None:
         (dropped,) = _COUNTER.unpack(counter[: _COUNTER.size])
