@@ -33,11 +33,10 @@ MEMORY_SHARE = 4
 MIN_MEMORY_BYTES = 256 << 20
 """Minimum memory of DuckDB."""
 
-REQUESTS = "log INT, hour BIGINT, status INT, remote STRING, path STRING, latency INT, lines BIGINT, sent BIGINT"
-SKETCHES = (
-    "log INT, hour BIGINT, status INT, requests BIGINT, bytes BIGINT, latency_kll BINARY, clients_hll BINARY,"
-    " clients BIGINT"
-)
+REQUESTS = "log INT, hour BIGINT, status INT, remote STRING, latency INT, lines BIGINT"
+"""The columns of table `requests` that are sketched."""
+
+SKETCHES = "log INT, hour BIGINT, status INT, latency_kll BINARY, clients_hll BINARY, clients BIGINT"
 
 _VALUE = re.compile(r"\$([a-z_]+)")
 
