@@ -36,7 +36,7 @@ class DayReport:
 
 def report_lacks() -> str:
     """What the report lacks on this machine, and how to get it; empty if nothing."""
-    for name in ("pyspark", "pyarrow"):
+    for name in ("pyspark", "pyarrow", "duckdb"):
         if importlib.util.find_spec(name) is None:
             return f"{name} is not installed: pip install 'fshipper[spark]'"
     home = os.environ.get("JAVA_HOME")
