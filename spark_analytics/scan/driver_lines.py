@@ -93,7 +93,7 @@ def _table(lines: pa.Array, columns: SegmentColumns) -> pa.Table:
 MAX_GROUPS = 8_000_000
 """Maximum number of groups that are aggregated in the driver if there is memory for them."""
 
-GROUP_BYTES = 900
+GROUP_BYTES = 600
 """Memory of one group with everything that is made of it (measured)."""
 
 MEMORY_RESERVE = 2
