@@ -152,7 +152,8 @@ A folder is one concern of a program, a module one mechanism. Terms are in the [
 * `spark_analytics/` imports only the modules of `shipper/` that need no clock, disk or network, because it runs on a cluster.
 * Folders of a program do not import each other in a cycle.
 * A third-party library has one owner: `nats` in `shipper/jetstream/`, `watchdog` in `producer/discovery/watcher.py`, `tenacity` in
-  `shipper/retry.py`, `structlog` in `shipper/telemetry.py`, `pyspark` and `pyarrow` in `spark_analytics/`.
+  `shipper/retry.py`, `structlog` in `shipper/telemetry.py`, `pyspark` and `pyarrow` in `spark_analytics/`,
+  `duckdb` in `spark_analytics/aggregate/engine.py`.
 
 [test_architecture.py](../../tests/test_architecture.py) and [test_structure.py](../../tests/test_structure.py) check these rules.
 
