@@ -155,8 +155,9 @@ class Dated:
         found = F.when(is_found, stamp).when(form != FORMS[NONE], _stray_text(_plain(self.line)))
         if not self._has(ANY, JSON):
             return found
-        return F.when(self.in_json.isNotNull() & form.isin(FORMS[ANY], FORMS[JSON]), _in_json(self.in_json)).otherwise(
-            found
+        has_json = self.in_json.isNotNull() & form.isin(FORMS[ANY], FORMS[JSON])
+        return F.coalesce(
+            severity.own_method(F.when(has_json, _in_json(self.in_json))), F.when(~has_json, found)
         )
 
     def _second(self) -> Column:
@@ -175,7 +176,8 @@ class Dated:
         chosen = F.lit(None).cast("bigint")
         for name in sorted(name for name in branches if self._has(name)):
             chosen = F.when(form == FORMS[name], branches[name]()).otherwise(chosen)
-        return F.when(F.col("dated").isNotNull(), _of_fields(F.col("dated"), self.host)).otherwise(chosen)
+        dated = F.when(F.col("dated").isNotNull(), _of_fields(F.col("dated"), self.host))
+        return F.coalesce(severity.own_method(dated), chosen)  # of fields nothing else is chosen
 
 
 def _plain(line: Column) -> Column:
