@@ -22,7 +22,7 @@ from typing import Any
 
 from ports import free_port
 
-READY_SECONDS = 30.0
+READY_SECONDS = 20.0
 STOP_SECONDS = 20.0
 
 CONFIGURATION = """

@@ -8,11 +8,13 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from natsd import READY_SECONDS, NatsServer
+from natsd import NatsServer
 
 
 class ShippedServer(NatsServer):
     """Has its configuration, store and log in `directory`; `http` is its monitoring port."""
+
+    READY_SECONDS = 30.0
 
     def __init__(self, directory: Path, name: str, port: int, http: int) -> None:
         super().__init__(directory, port=port)
@@ -35,7 +37,7 @@ class ShippedServer(NatsServer):
 
     def wait_until_ready(self) -> None:
         """Until it serves clients and has caught up with the others of its cluster."""
-        deadline = time.monotonic() + READY_SECONDS
+        deadline = time.monotonic() + self.READY_SECONDS
         while True:
             with contextlib.suppress(OSError):
                 self.monitor("healthz")
