@@ -293,7 +293,7 @@ def _code(line: str) -> str:
 FORMATS_PAGE = """\
 # Formats of log lines
 
-<!-- Written by `make docs`; edit tests/formats.py and shipper/line_*.py instead. -->
+<!-- Written by `make docs`; edit tests/formats.tsv and shipper/line_*.py instead. -->
 
 Search, browse, `tail` and the report read times by the same tables: [line_formats.py](../../shipper/line_formats.py) (times),
 [line_zones.py](../../shipper/line_zones.py) (zones) and [line_levels.py](../../shipper/line_levels.py) (levels). A test compares what a

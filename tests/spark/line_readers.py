@@ -5,11 +5,11 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 
 from day_archives import DAY
+from formats import level_of_line
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from shipper.layout import NANOSECONDS
-from shipper.line_levels import level_of_line
 from shipper.line_times import LineClock
 from spark_analytics.lines import log_formats
 from spark_analytics.lines.log_formats import LineKind, LogFormat
