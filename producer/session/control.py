@@ -62,7 +62,7 @@ def archived_elsewhere(request: ResendRequest, source: Source) -> ResendReply | 
 
 
 def _mark(source: Source, archive: str, archive_name: Callable[[str], str]) -> SourceMark:
-    """How far this host shipped a source, and how much of it `archive` and the others hold. Empty: all archives count."""
+    """How far this host shipped a source, and how much of it `archive` and others hold. Empty: all archives count."""
     return SourceMark(
         source=source.id,
         file=archive_name(source.file),

@@ -1,5 +1,6 @@
 """What must not stay is blacked out in sealed segments: the rest stays as it was, and it is on record."""
 
+import re
 import shutil
 import zlib
 from collections.abc import Iterator
