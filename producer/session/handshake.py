@@ -19,7 +19,7 @@ from shipper.ports import Publisher
 
 
 class Handshake:
-    """Recovers a lost checkpoint, and agrees with the server on what is stored. Owned by the session factory."""
+    """Recovers a lost checkpoint, and agrees with the server on what is stored. Owned by `Sessions`."""
 
     def __init__(
         self,

@@ -48,7 +48,7 @@ MARKER = 0
 
 
 class Migration:
-    """Reads the partition map, and moves this host to the partition that it names. Owned by the session factory."""
+    """Reads the partition map, and moves this host to the partition that it names. Owned by `Sessions`."""
 
     def __init__(
         self,
