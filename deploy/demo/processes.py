@@ -203,7 +203,7 @@ class Programs:
         """The output of one command that runs to its end; its messages go to `<name>.log`.
 
         Raises ShipperError: its exit code is not one of `codes`, or it takes longer than `within` seconds; Unavailable:
-        that code says that something is missing.
+        it is the code for something that is missing.
         """
         output, log = self._logs / f"{name}.out", self._logs / f"{name}.log"
         process = spawned([self._fshipper, *arguments], self._environment | environment, output, log)
