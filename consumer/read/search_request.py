@@ -63,7 +63,7 @@ class Request:
 
 
 def request_of(options: SearchOptions) -> Request:
-    """The request that the options of a command mean. Raises UsageError: one is invalid, or two exclude each other."""
+    """The request that the options of a command mean. Raises UsageError: one is not valid, or excludes another."""
     if options.ignore_case and options.case_sensitive:
         raise UsageError("-i excludes -s", hint="leave out both: a query without a capital letter ignores case")
     case = Case.IGNORED if options.ignore_case else Case.SENSITIVE if options.case_sensitive else Case.SMART

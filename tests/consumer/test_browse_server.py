@@ -101,10 +101,10 @@ def test_the_neighbours_of_a_line(program, session):
 )  # fmt: skip
 def test_a_search_that_is_wrong_is_refused_with_the_next_step(program, session, request_, words):
     answer = program.asked(session, **request_)
-    told = json.loads(answer.body)
+    refusal = json.loads(answer.body)
     assert answer.code == 400
-    assert told["hint"]
-    assert words in told["error"]
+    assert refusal["hint"]
+    assert words in refusal["error"]
     assert program.processes() == []
 
 

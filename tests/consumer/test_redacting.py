@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from auditing import LINES, Audited, Said, audit, in_process
+from auditing import LINES, Audited, Result, audit, in_process
 from collecting import FILE, HOST, KilledError, Log, cuts, kill_at
 from dying import Lives, Places
 from fleet import unpack
@@ -40,7 +40,7 @@ def lives() -> Iterator[Lives]:
         yield lives
 
 
-def redact(place: Path, *arguments: str) -> Said:
+def redact(place: Path, *arguments: str) -> Result:
     return in_process("redact", str(place), "--host", HOST, *arguments)
 
 
@@ -69,9 +69,9 @@ def texts(place: Path, host: str = HOST) -> list[bytes]:
 
 async def test_matches_are_redacted_and_everything_else_stays_as_it_was(archive: Audited, tmp_path: Path) -> None:
     await filled(archive)
-    said = redact(archive.archive, "--match", "57 a [a-z]+", "--yes")
-    assert said.code == 0
-    assert sum(each["bytes"] for each in said.found["segments"]) == 2 * len(SECRET)  # 57 and 157
+    result = redact(archive.archive, "--match", "57 a [a-z]+", "--yes")
+    assert result.code == 0
+    assert sum(each["bytes"] for each in result.found["segments"]) == 2 * len(SECRET)  # 57 and 157
     assert b"".join(texts(tmp_path)) == LINES.replace(SECRET, b"*" * len(SECRET))
     assert b"".join(texts(tmp_path, "web2.example.net")) == LINES
     assert not [path for path in archive.archive.glob("date=*/*/*/*") if SECRET in unpack(path) and HOST in str(path)]
@@ -80,9 +80,9 @@ async def test_matches_are_redacted_and_everything_else_stays_as_it_was(archive:
 async def test_the_audit_is_complete_and_shows_what_was_done_and_why(archive: Audited) -> None:
     await filled(archive)
     redact(archive.archive, "--source", SOURCE, "--span", "100-150", "--reason", "request 17", "--yes")
-    said = archive.audit()
-    assert (said.code, said.kinds) == (0, [])
-    (note,) = said.notes
+    result = archive.audit()
+    assert (result.code, result.kinds) == (0, [])
+    (note,) = result.notes
     assert note.startswith(f"50 bytes (bytes 100-150 of source {SOURCE}) were blacked out at 20")
     assert note.endswith(": request 17")
 
@@ -136,8 +136,8 @@ async def test_a_number_that_a_collector_may_take_is_not_taken(archive: Audited)
     await archive.drain(Until.SEALED)
     assert redact(archive.archive, "--match", "^1 a", "--yes").code == 0  # from number 1 to number 0
     with Lock(lock_path(archive.archive, 0), "partition 0"):
-        said = redact(archive.archive, "--match", "^2 a", "--yes")
-        assert (said.code, "the collector stopped for a moment" in said.errors) == (69, True)
+        result = redact(archive.archive, "--match", "^2 a", "--yes")
+        assert (result.code, "the collector stopped for a moment" in result.errors) == (69, True)
     assert redact(archive.archive, "--match", "^2 a", "--yes").code == 0
     assert archive.audit().code == 0
 
@@ -154,9 +154,9 @@ async def test_a_dry_run_and_a_missing_answer_change_nothing(archive: Audited) -
 async def test_open_files_are_named_and_the_exit_code_reports_it(archive: Audited) -> None:
     archive.send(Log(LINES), 0, len(LINES))
     await archive.drain()
-    said = redact(archive.archive, "--match", "57", "--yes")
-    assert said.code == 2
-    assert [path.rpartition("/")[2] for path in said.found["open_files"]] == ["_open-var~log~app.log"]
+    result = redact(archive.archive, "--match", "57", "--yes")
+    assert result.code == 2
+    assert [path.rpartition("/")[2] for path in result.found["open_files"]] == ["_open-var~log~app.log"]
     assert redact(archive.archive, "--match", "57", "--file", "/var/log/app", "--yes").code == 0
 
 
@@ -175,8 +175,8 @@ async def test_where_places_are_not_known_nothing_is_done(archive: Audited) -> N
     archive.send(Log(b"another\n", id="00000000000000c3"), 0, 8)
     await archive.drain(Until.SEALED)
     before = archive.files()
-    said = redact(archive.archive, "--source", SOURCE, "--span", "0-3", "--yes")
-    assert (said.code, "--match" in said.errors) == (1, True)
+    result = redact(archive.archive, "--source", SOURCE, "--span", "0-3", "--yes")
+    assert (result.code, "--match" in result.errors) == (1, True)
     assert archive.files() == before
 
 
@@ -184,8 +184,8 @@ async def test_a_damaged_segment_stays_recognizable_as_damaged(archive: Audited)
     await filled(archive)
     victim = min(archive.archive.glob(f"date=*/*/host={HOST}/*"))
     victim.write_bytes(victim.read_bytes()[:-3])
-    said = redact(archive.archive, "--match", "a", "--yes")
-    assert (said.code, "fshipper audit" in said.errors) == (1, True)
+    result = redact(archive.archive, "--match", "a", "--yes")
+    assert (result.code, "fshipper audit" in result.errors) == (1, True)
 
 
 async def test_a_running_merge_is_waited_for(archive: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,8 +207,8 @@ async def test_merging_waits_for_a_redaction_and_keeps_the_record(archive: Audit
         assert len(texts(tmp_path)) == 3
     assert merger.merge(date, 0, Listing(archive.archive, date), lambda: True)
     assert texts(tmp_path) == [blackened(LINES, [Span(100, 150)])]
-    said = archive.audit()
-    assert (said.code, "request 17" in said.texts) == (0, True)
+    result = archive.audit()
+    assert (result.code, "request 17" in result.texts) == (0, True)
     assert redact(archive.archive, "--match", "199 a line", "--yes").code == 0  # now there is one segment
     assert archive.audit().code == 0
 
@@ -257,9 +257,9 @@ async def test_the_audit_names_what_a_kill_left(archive: Audited, monkeypatch: p
     with monkeypatch.context() as patched:
         patched.setattr("pathlib.Path.unlink", lambda *_, **__: None)
         redact(archive.archive, "--match", "57", "--yes")
-    said = archive.audit()
-    assert said.code == 2
-    assert "it was redacted, and is still there as it was before" in said.texts
+    result = archive.audit()
+    assert result.code == 2
+    assert "it was redacted, and is still there as it was before" in result.texts
     redact(archive.archive, "--match", "57", "--yes")
     assert archive.audit().code == 0
 
@@ -342,8 +342,8 @@ async def test_a_redacted_pin_cannot_be_found_by_trying_all_sums(archive: Audite
     assert b"4711" in guesses(archive)
     assert redact(archive.archive, "--match", "4711", "--yes").code == 0
     assert b"4711" not in guesses(archive)
-    said = archive.audit()
-    assert (said.code, said.kinds, said.found["compared"]["journal"]) == (0, [], 0)
+    result = archive.audit()
+    assert (result.code, result.kinds, result.found["compared"]["journal"]) == (0, [], 0)
 
 
 def merged(archive: Audited) -> None:
