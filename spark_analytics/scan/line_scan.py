@@ -268,14 +268,18 @@ def _key(formats: DayFormats) -> Sequence[Column | str]:
         "second",
         F.expr("second div 3600").alias("hour"),
         severity.own_method(_level(formats, has_message)).alias("level"),
-        F.when(is_request, web_requests.text(parts)).when(has_message, _text(formats)).alias("text"),
+        severity.own_method(F.when(is_request, web_requests.text(parts)).when(has_message, _text(formats))).alias(
+            "text"
+        ),
         F.when(is_login, auth_events.kind(F.col("candidate"), login)).alias("auth"),
         F.when(is_login, auth_events.user(login)).alias("user"),
         F.when(is_login, auth_events.remote(login)).when(is_request, web_requests.client(parts)).alias("remote"),
         F.when(is_login, auth_events.attempts(login)).alias("attempts"),
         F.when(is_login & auth_events.is_password(F.col("candidate"), login), F.col("second")).alias("login_second"),
         "status",
-        F.when(is_request, web_requests.path(parts, F.col("status"), F.col("latency"))).alias("path"),
+        severity.own_method(F.when(is_request, web_requests.path(parts, F.col("status"), F.col("latency")))).alias(
+            "path"
+        ),
         F.when(is_request, F.col("latency")).alias("latency"),
         (F.when(is_request, web_requests.sent(parts)) if formats.requests else null.cast("bigint")).alias("sent"),
     )
