@@ -23,15 +23,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 import machine
 from cases import (
+    alone,
     catching_up,
-    collect_alone,
     flood,
     footprint,
     growth,
     latency,
     many,
     peers,
-    produce_alone,
     report,
     report_start,
     search,
@@ -47,7 +46,7 @@ from source import make
 from suite import Case, Manner, Outcome, outcome
 
 CASES: tuple[Case, ...] = (
-    whole.CASE, peers.CASE, produce_alone.CASE, collect_alone.CASE, latency.CASE, footprint.CASE, growth.HOSTS,
+    whole.CASE, peers.CASE, alone.PRODUCE, alone.COLLECT, latency.CASE, footprint.CASE, growth.HOSTS,
     growth.SIZES, catching_up.CASE, many.FILES, many.CROWD, report.CASE, report.LARGE, report_start.CASE,
     search.CASE, start.CASE, flood.CASE,
 )  # fmt: skip

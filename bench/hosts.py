@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from fleet import FSHIPPER, Fleet, until
 from natsd import running
+from programs import OTHER_TREE
 from rich.console import Console
 from rich.table import Table
 from watching import Watch
@@ -33,8 +34,6 @@ from watching import Watch
 HERE = Path(__file__).resolve().parent
 PARTITIONS = 4
 CORES = sorted(os.sched_getaffinity(0))
-OTHER_TREE = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
-"""To measure the programs of another tree."""
 PATIENCE_SECONDS = 600
 FED = "fed.json"
 

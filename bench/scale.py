@@ -27,17 +27,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 import nats
 from fleet import FSHIPPER, Fleet
+from machine import cpu_seconds, peak_mib
 from natsd import running
+from programs import OTHER_TREE
 from rich.console import Console
 from rich.table import Table
 
 HOST = "scale1.example.net"
-TICKS = os.sysconf("SC_CLK_TCK")
 LINE = b"2026-11-20T10:00:00.000Z app[4711]: request served in 12 ms, user=17 path=/index.html status=200\n"
 POLL_SECONDS = 1.0
 CASES = ("flat", "spread", "growing")
-OTHER_TREE = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
-"""To measure the programs of another tree."""
 
 
 @dataclass(frozen=True)
@@ -265,16 +264,6 @@ async def cpu_percent(process: int, seconds: float) -> float:
     before, begun = cpu_seconds(process), time.monotonic()
     await asyncio.sleep(seconds)
     return 100 * (cpu_seconds(process) - before) / (time.monotonic() - begun)
-
-
-def cpu_seconds(process: int) -> float:
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-def peak_mib(process: int) -> float:
-    status = Path(f"/proc/{process}/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 # -- showing ------------------------------------------------------------------------------------------------------

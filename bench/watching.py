@@ -4,13 +4,13 @@ import asyncio
 import os
 import subprocess
 import time
-from pathlib import Path
+
+from machine import cpu_seconds, peak_mib
 
 from shipper.jetstream.admin import administration
 from shipper.settings import NatsSettings
 from shipper.subjects import COLLECTOR, stream_name
 
-TICKS = os.sysconf("SC_CLK_TCK")
 EVERY_SECONDS = 0.5
 
 
@@ -22,7 +22,7 @@ class Watch:
         self.most_lag = self.most_descriptors = 0
         self._url = url
         self._partitions = partitions
-        self._cpu_before, self._began = cpu_of(pid), time.monotonic()
+        self._cpu_before, self._began = cpu_seconds(pid), time.monotonic()
 
     def until_empty(self, feeding: "subprocess.Popen[bytes]") -> float:
         """Watch until the feeder has ended and all that it sent is archived; seconds between the two."""
@@ -40,13 +40,12 @@ class Watch:
     @property
     def cpu(self) -> float:
         """CPU seconds a second since the beginning."""
-        return (cpu_of(self.pid) - self._cpu_before) / (time.monotonic() - self._began)
+        return (cpu_seconds(self.pid) - self._cpu_before) / (time.monotonic() - self._began)
 
     @property
     def peak_mib(self) -> float:
         """The most memory that the process ever had, its interpreter included."""
-        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+        return peak_mib(self.pid)
 
 
 async def lag_of(url: str, partitions: int) -> int:
@@ -60,9 +59,3 @@ async def lag_of(url: str, partitions: int) -> int:
             assert state is not None
             lag += state["state"]["last_seq"] - found["ack_floor"]["stream_seq"]
     return lag
-
-
-def cpu_of(pid: int) -> float:
-    """CPU seconds that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS

@@ -70,7 +70,7 @@ class Producer:
         self._pipeline: Pipeline
 
     async def run(self) -> Shipped:
-        """Ship until stopped, or with `once` all files; returns what is shipped. Raises Fatal, Unavailable."""
+        """Ship until stopped, or with `once` all files. Returns what is shipped. Raises Fatal, Unavailable."""
         self._pipeline = self._next(is_first=True)
         with self._endpoints, contextlib.closing(self._retained):
             async with supervised(self._pulses, self._sentence):
@@ -108,7 +108,7 @@ class Producer:
         return publisher
 
     def _serve(self) -> None:
-        """Serve the end points at the address of the plan; they stay open if it did not change."""
+        """Serve the end points at the address of the plan. They stay open if it did not change."""
         plan = self._reloading.plan
         listen = "" if plan.task.following.once else plan.settings.producer.listen
         names = (*plan.settings.producer.allowed_hosts, plan.task.host)
@@ -163,7 +163,7 @@ ONCE_RECOVER_SECONDS = 5.0
 
 
 def run(settings: Settings, *, once: bool, read: Callable[[], Settings]) -> None:
-    """Ship as `settings` request, until stopped or, with `once`, to the ends of the files; `read` loads them at SIGHUP.
+    """Ship as `settings` request, until stopped or, with `once`, to the ends of the files. `read` loads them at SIGHUP.
 
     Raises ConfigError, Fatal, Unavailable: with what to do next.
     """
@@ -311,7 +311,7 @@ def _needs_restart(unlisted: frozenset[str], settings: Settings) -> list[str]:
 
 
 def planned(settings: Settings, *, once: bool, new: bool) -> Task:
-    """What a producer would do; `new`: it has no checkpoint yet. Raises ConfigError."""
+    """What a producer would do. `new`: it has no checkpoint yet. Raises ConfigError."""
     return _task(settings, host_of(settings), _watched(settings.producer, once=once), once=once, new=new)
 
 
@@ -492,7 +492,7 @@ def _holds(path: str, mark: Mark, links: Links) -> bool:
 
 
 def _allow_many_files() -> None:
-    """The more files stay open, the fewer vanish unread; the usual soft limit of 1024 is for programs with select()."""
+    """The more files stay open, the fewer vanish unread. The usual soft limit of 1024 is for programs with select()."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

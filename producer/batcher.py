@@ -46,7 +46,7 @@ class Batcher:
         return len(self._begun)
 
     def begin(self, *, is_busy: bool = False) -> None:
-        """Read one more batch after those that are begun; `is_busy`: the last one was full."""
+        """Read one more batch after those that are begun. `is_busy`: the last one was full."""
         second = self._second if is_busy and self._spare.is_there() else None
         self._begun.append(asyncio.get_running_loop().run_in_executor(self._reader, self._read, second))
 
@@ -56,7 +56,7 @@ class Batcher:
         return batch
 
     async def next(self) -> Batch:
-        """The oldest batch, as soon as it is ready; there must be one. Raises what reading it raised."""
+        """The oldest batch, as soon as it is ready. There must be one. Raises what reading it raised."""
         batch = await self._begun[0]
         self._begun.popleft()
         return batch
@@ -80,7 +80,7 @@ class _EditedPiece(NamedTuple):
 
 
 class Encoder:
-    """Encodes pieces as messages. One caller at a time; two threads may compress, each with its own compressor.
+    """Encodes pieces as messages. One caller at a time. Two threads may compress, each with its own compressor.
 
     `destination`: its version of the partition map is in each block. `labels`: are in each block.
     """
@@ -157,7 +157,7 @@ class Encoder:
         return Entry(bare, codec.to_headers(block), payload, lines, text.redacted if text else {})
 
     def _map(self, text: Text) -> bytes:
-        """The map that follows the text; empty for plain lines, and if it would be too long."""
+        """The map that follows the text. Empty for plain lines, and if it would be too long."""
         octets = b"" if self._compressor.encoding is Encoding.PLAIN else to_map(text.edits)
         return octets if len(octets) <= self._edits.map_bytes else b""
 

@@ -34,7 +34,7 @@ class Charset(enum.Enum):
         return {"utf-16-le": b"\n\0", "utf-16-be": b"\0\n"}.get(self.value, b"\n")
 
     def first_end(self, data: bytes, begin: int, *, at: int) -> int:
-        """The index after the first newline from `begin` on; 0: none. `at`: offset of `data` in its file."""
+        """The index after the first newline from `begin` on. 0: none. `at`: offset of `data` in its file."""
         if self is Charset.BYTES:
             return data.find(b"\n", begin) + 1
         found = data.find(self.newline, begin)
@@ -43,7 +43,7 @@ class Charset(enum.Enum):
         return found + len(self.newline) if found >= 0 else 0
 
     def last_end(self, data: bytes, *, at: int) -> int:
-        """The index after the last newline; 0: none."""
+        """The index after the last newline. 0: none."""
         if self is Charset.BYTES:
             return data.rfind(b"\n") + 1
         found = data.rfind(self.newline)
@@ -60,7 +60,7 @@ class Charset(enum.Enum):
         return even - UNIT_BYTES if even > UNIT_BYTES and data[high] in _SURROGATES else even
 
     def text(self, line: bytes, *, at: int) -> bytes:
-        """One line of UTF-16 as UTF-8, without a byte order mark; what is invalid becomes U+FFFD."""
+        """One line of UTF-16 as UTF-8, without a byte order mark. What is invalid becomes U+FFFD."""
         if at % UNIT_BYTES and line:  # half a character: the file was shipped from an odd offset on
             return "\ufffd".encode() + self.text(line[1:], at=at + 1)
         text = line.decode(self.value, "replace")
@@ -68,7 +68,7 @@ class Charset(enum.Enum):
 
 
 def charset_of(chosen: str, head: bytes) -> Charset:
-    """The encoding of a file that begins with `head`; `chosen`: the setting `charset`."""
+    """The encoding of a file that begins with `head`. `chosen`: the setting `charset`."""
     name = BOMS.get(head[:BOM_BYTES], "") if chosen in ("utf-16", DETECTED) else chosen
     if head[:PROBE_BYTES] in UTF_32_BOMS:
         name = ""
@@ -78,7 +78,7 @@ def charset_of(chosen: str, head: bytes) -> Charset:
 
 
 def _guessed(head: bytes) -> str:
-    """The encoding of a head without a mark, each of whose characters is ASCII in UTF-16; empty: it is not."""
+    """The encoding of a head without a mark, each of whose characters is ASCII in UTF-16. Empty: it is not."""
     even, odd = head[::UNIT_BYTES], head[1::UNIT_BYTES]
     if not odd.strip(b"\0") and b"\0" not in even:
         return "utf-16-le"
@@ -95,7 +95,7 @@ def is_wide_text(data: bytes) -> bool:
 
 
 def _whole_utf_8(data: bytes) -> int:
-    """Bytes that end with a whole character, at most 3 fewer than there are; where it is no UTF-8, all."""
+    """Bytes that end with a whole character, at most 3 fewer than there are. Where it is no UTF-8, all."""
     for back, octet in enumerate(reversed(data[-3:]), start=1):
         if octet < 0x80:  # noqa: PLR2004 - ASCII
             return len(data)
@@ -111,7 +111,7 @@ CHUNK_BYTES = 64 * 1024
 
 
 def lead_before(descriptor: int, offset: int, charset: Charset, *, most: int) -> bytes:
-    """The first bytes, at most `most`, of the line that `offset` is in the middle of; b"": it is at a line's start.
+    """The first bytes, at most `most`, of the line that `offset` is in the middle of. B"": it is at a line's start.
 
     A line that starts further back than `MAX_SEARCH_BYTES` counts from there. Raises OSError: unknown.
     """

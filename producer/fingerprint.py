@@ -64,7 +64,7 @@ def read_ends(descriptor: int, offset: int) -> tuple[bytes, bytes]:
 
 
 def crc_of(descriptor: int, start: int, end: int) -> int | None:
-    """CRC-32 of some bytes of an open file; None: it is shorter. Raises OSError."""
+    """CRC-32 of some bytes of an open file. None: it is shorter. Raises OSError."""
     crc, offset = 0, start
     while offset < end:
         data = os.pread(descriptor, min(CHUNK_BYTES, end - offset), offset)

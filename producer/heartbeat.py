@@ -46,7 +46,7 @@ class Backlog:
 
 
 class BacklogMeter:
-    """Records since when each file lags; only files that lag use memory. Owned by the heartbeats."""
+    """Records since when each file lags. Only files that lag use memory. Owned by the heartbeats."""
 
     def __init__(self) -> None:
         self._since: dict[str, _Since] = {}
@@ -124,7 +124,7 @@ class Heartbeats:
         self.trouble = ""
 
     async def run(self, session: Publisher | None) -> None:
-        """Measure the backlog, and send a heartbeat if there is a session; when it is due."""
+        """Measure the backlog, and send a heartbeat if there is a session. When it is due."""
         now = time.monotonic()
         if session is None:
             if now >= self._measure_at:
@@ -142,7 +142,7 @@ class Heartbeats:
         await self._guard.check_at_start(publisher, scheduler, lambda: self._refuse(publisher))
 
     async def _refuse(self, publisher: Publisher) -> bool:
-        """Report that this process ends because another live one has this host's name; False: heartbeats are off."""
+        """Report that this process ends because another live one has this host's name. False: heartbeats are off."""
         if self._task.heartbeat:
             await publisher.mention(self._subject, encode(self._beat(time.monotonic(), refused=True)))
         return bool(self._task.heartbeat)

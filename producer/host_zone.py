@@ -10,14 +10,14 @@ from shipper import zones
 
 @dataclass(frozen=True, slots=True)
 class HostZones:
-    """The zone of each file, by IANA name; empty: UTC."""
+    """The zone of each file, by IANA name. Empty: UTC."""
 
     usual: str = ""
     by_glob: tuple[tuple[str, str], ...] = ()  #: glob of paths and zone; the first that fits counts
 
     @classmethod
     def of(cls, chosen: str, by_glob: Mapping[str, str]) -> "HostZones":
-        """Those that the settings name; `chosen` empty: the one of the system."""
+        """Those that the settings name. `chosen` empty: the one of the system."""
         usual = zones.normal(chosen) if chosen else zones.of_system()
         return cls(usual, tuple((glob, zones.normal(name)) for glob, name in by_glob.items()))
 

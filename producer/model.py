@@ -62,22 +62,22 @@ class Source:
 
     @property
     def key(self) -> tuple[int, int]:
-        """Device and inode; zeros when its file cannot show up again."""
+        """Device and inode. Zeros when its file cannot show up again."""
         return self.device, self.inode
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Paths whose directories may contain the file after a rename; the last one is the path of the file itself."""
+        """Paths whose directories may contain the file after a rename. The last one is the path of the file itself."""
         return (self.file, self.real) if self.real else (self.file,)
 
     @property
     def sequence(self) -> int:
-        """Stream sequence of the newest acknowledged block; 0 when there is none."""
+        """Stream sequence of the newest acknowledged block. 0 when there is none."""
         return self.ring[-1].sequence if self.ring else 0
 
     @property
     def archived(self) -> int:
-        """Everything before this offset is in an archive; at most the offset acknowledged when the receipt arrived."""
+        """Everything before this offset is in an archive. At most the offset acknowledged when the receipt arrived."""
         return self.archived_elsewhere("")
 
     @property
@@ -87,7 +87,7 @@ class Source:
 
     @property
     def trusted(self) -> int:
-        """Everything before this offset is assumed to be archived, but is not confirmed yet; 0: nothing is."""
+        """Everything before this offset is assumed to be archived, but is not confirmed yet. 0: nothing is."""
         return max((point.offset for point in self.ring if point.sequence == TRUSTED), default=0)
 
     def confirmed(self) -> "Source":
@@ -111,7 +111,7 @@ class Source:
         return (*self.archives, Archived(self.handoff.archive, min(self.handoff.offset, self.offset)))
 
     def contradicts(self, offset: int, crc: int) -> bool:
-        """Whether the source is known to have another sum at `offset`; a negative `crc` claims nothing."""
+        """Whether the source is known to have another sum at `offset`. A negative `crc` claims nothing."""
         points = (*self.ring, Point(0, self.offset, self.crc))
         return crc >= 0 and any(point.offset == offset and point.crc != crc for point in points)
 
@@ -135,7 +135,7 @@ class Source:
         return replace(self, offset=point.offset, crc=point.crc, mark=mark, ring=ring)
 
     def ended(self, at: float, *, file_rests: bool) -> "Source":
-        """The source with its last block acknowledged; `file_rests`: its file may show up under another name.
+        """The source with its last block acknowledged. `file_rests`: its file may show up under another name.
 
         Where it may not, the inode number is free for any other file, so it identifies nothing. Few points are kept:
         a host may have many sources that ended.
@@ -170,7 +170,7 @@ class Source:
         return self._at([point for point in self.ring if point.offset <= offset])
 
     def handed_off(self, handoff: Handoff) -> "Source":
-        """The source in a new partition, continued after what the old one archived; stream sequences have no meaning.
+        """The source in a new partition, continued after what the old one archived. Stream sequences have no meaning.
 
         Bytes that were acknowledged but not archived are sent again; archived bytes that were not acknowledged may be.
         """
@@ -255,14 +255,14 @@ class Place:
     leaving: int = 0  #: version of the move marker until the host has left its partition; 0: it stays
 
     def under(self, known: PartitionMap, host: str) -> "Place":
-        """The place of `host` by the map; this place, if the map is not newer."""
+        """The place of `host` by the map. This place, if the map is not newer."""
         if known.version <= max(self.version, self.leaving - 1):
             return self
         return Place(partition=known.partition_of(host), version=known.version)
 
 
 class Destination:
-    """Where this host publishes. Only the migration changes `place`, between sessions; all others read it."""
+    """Where this host publishes. Only the migration changes `place`, between sessions. All others read it."""
 
     def __init__(self, prefix: str, host: str, place: Place) -> None:
         self.prefix = prefix

@@ -14,12 +14,12 @@ CHUNK_BYTES = 64 * 1024
 SEARCH_BYTES = 4 * 1024 * 1024
 """Bytes before the end of a file that are searched again whenever a padded file changes."""
 MOST_EXTENTS = 1024
-"""Extents of a sparse file that are listed; what comes after them counts as one."""
+"""Extents of a sparse file that are listed. What comes after them counts as one."""
 _NULS = bytes(CHUNK_BYTES)
 
 
 def content_end(descriptor: int, start: int, size: int) -> int:
-    """The offset after the last byte of an open file that is content; `start`: there is none after it.
+    """The offset after the last byte of an open file that is content. `start`: there is none after it.
 
     Bytes before `start` are not read; `size` is the file's. One byte is read if the file is not padded. Raises OSError.
     """
@@ -44,7 +44,7 @@ def content_end_after(descriptor: int, known: int, size: int) -> int:
 
 
 def _last_byte(descriptor: int, start: int, size: int) -> int:
-    """The offset after the last byte that is no NUL; holes of the file are not read."""
+    """The offset after the last byte that is no NUL. Holes of the file are not read."""
     for begin, extent_end in reversed(list(_extents(descriptor, start, size))):
         end = extent_end
         while end > begin:
@@ -57,7 +57,7 @@ def _last_byte(descriptor: int, start: int, size: int) -> int:
 
 
 def _extents(descriptor: int, start: int, size: int) -> Iterator[tuple[int, int]]:
-    """Where an open file has data, in order; the whole range where the file system does not know."""
+    """Where an open file has data, in order. The whole range where the file system does not know."""
     at = start
     for _ in range(MOST_EXTENTS):
         try:

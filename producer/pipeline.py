@@ -71,7 +71,7 @@ class Sessions:
         return await self._scheduler.connected(self._connect(self.migration.place.partition))
 
     async def start(self, session: Publisher) -> bool:
-        """Prepare to ship; False: the host has moved, and the next session connects to its new partition.
+        """Prepare to ship. False: the host has moved, and the next session connects to its new partition.
 
         Raises ConfigError: another live producer has this host's name.
         """
@@ -167,11 +167,11 @@ class Pipeline:
         return self._heartbeats.status()
 
     def ready(self) -> str:
-        """Why there is no working session with the server; empty while there is one."""
+        """Why there is no working session with the server. Empty while there is one."""
         return self._trouble
 
     async def _run_until_deadline(self) -> None:
-        """Run sessions; cancel them after the time limit of a stop, wherever they wait.
+        """Run sessions. Cancel them after the time limit of a stop, wherever they wait.
 
         Raises Fatal: with `once` some files could not be read, so not everything was shipped.
         """
@@ -210,7 +210,7 @@ class Pipeline:
     # -- sessions -----------------------------------------------------------------------------------------------------
 
     async def _run_sessions(self) -> None:
-        """One session after another until the work is done; an error in one leads to the next, with back-off."""
+        """One session after another until the work is done. An error in one leads to the next, with back-off."""
         while not self._is_done:
             self.pulse.turn()
             try:

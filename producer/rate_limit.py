@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class RateLimit:
-    """At most `bytes_a_second` over all files on average; 0: no limit. Owned by `Batcher`.
+    """At most `bytes_a_second` over all files on average. 0: no limit. Owned by `Batcher`.
 
     Whole blocks are read, so the last one may exceed the budget. The excess is subtracted from the next budget. A burst
     is the bytes of one second, or one block if that is more.
@@ -19,7 +19,7 @@ class RateLimit:
         self._filled_at = clock()
 
     def budget(self, at_most: int) -> int:
-        """How many bytes may be read now, at most `at_most`; 0: wait until `ready_at`."""
+        """How many bytes may be read now, at most `at_most`. 0: wait until `ready_at`."""
         self._fill()
         return int(max(0.0, min(at_most, self._left)))
 
@@ -30,7 +30,7 @@ class RateLimit:
 
     @property
     def ready_at(self) -> float:
-        """Time on the clock at which the budget is positive; now or earlier if it is."""
+        """Time on the clock at which the budget is positive. Now or earlier if it is."""
         self._fill()
         return self._filled_at + max(0.0, 1.0 - self._left) / self._rate
 

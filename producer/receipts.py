@@ -14,7 +14,7 @@ from shipper.ports import Publisher
 from shipper.subjects import control_up
 
 RECEIPT_SECONDS = (2.0,)
-"""How long to wait for a reply, in seconds; the request is repeated after each but the last."""
+"""How long to wait for a reply, in seconds. The request is repeated after each but the last."""
 STARTING_SECONDS = (0.25, 0.75, 2.0)
 """The same while all programs may be starting: a collector of another partition may be subscribed already, so that the
 server reports no missing listener, while the collector of this partition is not, and misses the first request."""
@@ -29,7 +29,7 @@ async def ask(
     leaving: int = 0,
     waits: Sequence[float] = RECEIPT_SECONDS,
 ) -> ReceiptsReply | None:
-    """What the collector of `partition` holds of `host`: of `sources`, or of the newest ones; None: no reply.
+    """What the collector of `partition` holds of `host`: of `sources`, or of the newest ones. None: no reply.
 
     `leaving`: the version of the map by which the host leaves the partition; the collector seals its files.
     """
@@ -56,7 +56,7 @@ async def _answer(
 
 
 def surviving(last: Stored | None, known: Mapping[str, Source]) -> int:
-    """Stream sequence up to which the stream holds every acknowledged block of this host; `last`: its newest message.
+    """Stream sequence up to which the stream holds every acknowledged block of this host. `last`: its newest message.
 
     A sequence alone proves nothing: a stream that was created anew, or to which others wrote after the loss, soon
     reaches the same sequence. The message must be one that these sources can have written at that sequence.

@@ -28,7 +28,7 @@ MAX_SAFETY_SCAN_SECONDS = 60.0
 
 
 class ScanSchedule:
-    """The schedule of scans. Owned by the pipeline; the sources must not be read during a scan."""
+    """The schedule of scans. Owned by the pipeline. The sources must not be read during a scan."""
 
     def __init__(
         self, task: Task, wake: Wake, delivery: Delivery, *, clock: Callable[[], float] = time.monotonic
@@ -47,7 +47,7 @@ class ScanSchedule:
         self._has_hints = False  # hints come of everything that was found
 
     def next_at(self) -> float:
-        """Monotonic time of the next scan; never again with `once`."""
+        """Monotonic time of the next scan. Never again with `once`."""
         if self._task.following.once and not self._task.following.spools:
             return math.inf
         due = min(self._scan_at, self._polled_at + self._task.poll)

@@ -78,7 +78,7 @@ class Scheduler:
             await asyncio.sleep(LINGER_SECONDS)
 
     async def run_until(self, work: Coroutine[Any, Any, _T], *, before: str) -> _T:
-        """The result of `work`; tasks run meanwhile. Raises SessionLost: a stop was requested `before` that."""
+        """The result of `work`. Tasks run meanwhile. Raises SessionLost: a stop was requested `before` that."""
         working = asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait({working}, timeout=self._poll))[0]:
@@ -90,7 +90,7 @@ class Scheduler:
         return working.result()
 
     async def connected(self, connecting: Awaitable[Publisher]) -> Publisher:
-        """The new session; tasks run meanwhile. Does not end at a stop: a server that hangs has its own time limit."""
+        """The new session. Tasks run meanwhile. Does not end at a stop: a server that hangs has its own time limit."""
         beginning = asyncio.ensure_future(connecting)
         try:
             while not (await asyncio.wait({beginning}, timeout=self._nap()))[0]:
@@ -103,19 +103,19 @@ class Scheduler:
         return beginning.result()
 
     async def pause(self, seconds: float, session: Publisher | None = None) -> None:
-        """Wait `seconds`, or until a stop is requested; tasks run meanwhile."""
+        """Wait `seconds`, or until a stop is requested. Tasks run meanwhile."""
         until = self._clock() + seconds
         while (left := until - self._clock()) > 0 and not self.stop.requested:
             await self.stop.nap(self._nap(left))
             await self.run_while_waiting(session)
 
     async def run_while_waiting(self, session: Publisher | None = None) -> None:
-        """Run the tasks that are due; the next call follows within the poll interval."""
+        """Run the tasks that are due. The next call follows within the poll interval."""
         await self.run_due(session)
         self.pulse.turn(rest=self._poll)
 
     def _nap(self, at_most: float = math.inf) -> float:
-        """Seconds to sleep; the watchdog expects the next iteration after them."""
+        """Seconds to sleep. The watchdog expects the next iteration after them."""
         seconds = min(at_most, self._poll)
         self.pulse.turn(rest=seconds)
         return seconds

@@ -22,6 +22,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar, get_args
 
 from shipper.json_codec import IF_SET, Absent, Fields, Name, Reader, count, object_in, text, tolerant, written
@@ -224,15 +225,10 @@ class Receipt(NamedTuple):
         """CRC-32 of the file on the host from origin to watermark, whatever the archive has of it; -1: unknown."""
         return self.crc if self.crc >= 0 else self.reported_crc
 
-    def to_json(self) -> Fields:
-        """The fields of the record."""
-        return written(self)
 
-    @classmethod
-    def from_json(cls, fields: Any) -> Self | None:
-        """The record that has these fields; None: it is not well formed."""
-        found = tolerant(cls, fields)
-        return found if found and found.origin <= found.watermark else None
+def _receipt(fields: Any) -> Receipt | None:
+    found = tolerant(Receipt, fields)
+    return found if found and found.origin <= found.watermark else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +237,7 @@ class ReceiptsReply(_Message):
 
     archive: Annotated[str, _NAME, Absent("")]  #: identity of the archive
     through: Annotated[int, count(), Absent(0)]  #: all messages up to this sequence are judged, without a hole
-    receipts: Annotated[tuple[Receipt, ...], _records(Receipt.from_json)]
+    receipts: Annotated[tuple[Receipt, ...], _records(_receipt)]
     left: Annotated[int, count(), IF_SET] = -1  #: the map version by which the host left, all archived; or -1
     is_retired: Annotated[bool, Name("retired"), IF_SET] = False  #: its stream is gone; all that it had is archived
 
@@ -299,21 +295,12 @@ class SourceMark(NamedTuple):
     excluded: Annotated[bool, IF_SET] = False  #: the configuration of the host no longer names the file
     crc: Annotated[int, count(most=_MAX_CRC), IF_SET] = -1  #: of the host's file from `origin` to `offset`; -1: unknown
 
-    def to_json(self) -> Fields:
-        """The fields of the record."""
-        return written(self)
-
-    @classmethod
-    def from_json(cls, fields: Any) -> Self | None:
-        """The record that has these fields; None: it is not well formed."""
-        return tolerant(cls, fields)
-
 
 @dataclass(frozen=True, slots=True)
 class MarksReply(_Message):
     """How far a host shipped its sources, the newest first, as many as fit."""
 
-    marks: Annotated[tuple[SourceMark, ...], _records(SourceMark.from_json)]
+    marks: Annotated[tuple[SourceMark, ...], _records(partial(tolerant, SourceMark))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,7 +343,7 @@ def as_many_as_fit(records: Iterable[_R]) -> Iterator[_R]:
     """The first of `records` that together have at most `MAX_RECORDS_BYTES` as JSON."""
     size = 0
     for record in records:
-        size += len(json.dumps(record.to_json())) + len(", ")
+        size += len(json.dumps(written(record))) + len(", ")
         if size > MAX_RECORDS_BYTES:
             return
         yield record

@@ -49,15 +49,11 @@ def _name(most: int = MAX_NAME) -> Reader:
     return lambda value: _short(str(value), most)
 
 
-def _is_true(value: Any) -> bool:
-    return value is True
-
-
 _Count = Annotated[int, _count]
 _Seconds = Annotated[float, _seconds]
 _Name = Annotated[str, _name()]
 _Id = Annotated[str, _name(32), IF_SET]
-_Flag = Annotated[bool, _is_true]
+_Flag = Annotated[bool, lambda value: value is True]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

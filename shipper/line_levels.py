@@ -1,4 +1,4 @@
-"""Levels of log lines, as data: words, rules for text, and keys of JSON; the level of one line. Pure.
+"""Levels of log lines, as data: words, rules for text, and keys of JSON. Pure.
 
 Every pattern has the same meaning in Java and in Python's `re` with `ASCII`: the report evaluates them in Spark, on
 lines whose numbers may be masked. A word in prose, in a URL or in the name of a variable is no level.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shipper.line_times import COLOUR, at_path, first_at, object_of
+from shipper.line_times import COLOUR, at_path, first_at
 
 LEVEL_PREFIX = 120
 """Characters that are searched for a level; 80 are too few for logs of Blue Gene."""
@@ -189,9 +189,6 @@ RULES = (
 """The first that finds a level decides."""
 
 
-_REQUEST = re.compile(r'\] "(?:[^"\\]|\\.)*" ([0-9]{3}) (?:[0-9]+|-)', re.ASCII)
-
-
 @functools.cache
 def _compiled(rule: Rule) -> re.Pattern[str]:
     return re.compile(rule.pattern, re.ASCII)
@@ -217,11 +214,3 @@ def level_of_fields(fields: Mapping[str, Any]) -> str:
     if level == NONE and at_path(fields, SERILOG_TIME) is not None:
         return "info"
     return level
-
-
-def level_of_line(line: str) -> str:
-    """The level of a line, an object or text, or NONE; of a line of an access log by its status."""
-    if request := _REQUEST.search(line):
-        return STATUSES.get(request[1][0], NONE)
-    fields = object_of(line) if line.startswith("{") else {}
-    return level_of_fields(fields) if fields else level_of_text(line)

@@ -27,14 +27,11 @@ def of_system(environment: Mapping[str, str] = os.environ, root: Path = Path("/"
     """
     variable, localtime = environment.get("TZ", "").removeprefix(":"), root / "etc/localtime"
     named = [variable, *_of_link(localtime), _of_text(root / "etc/timezone")]
-    for name in map(_below_zoneinfo, filter(None, named)):
+    for found in filter(None, named):
+        name = re.sub(r"^.*/zoneinfo/(?:(?:posix|right)/)?", "", found)
         if name in UTC_NAMES or normal(name):
             return normal(name)
     return normal(_of_content(root / "etc/localtime", root / "usr/share/zoneinfo"))
-
-
-def _below_zoneinfo(name: str) -> str:
-    return re.sub(r"^.*/zoneinfo/(?:(?:posix|right)/)?", "", name)
 
 
 def _of_link(path: Path) -> Iterator[str]:

@@ -47,6 +47,7 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN and "PYTEST_XDIST_WORKER" i
     signal.signal(signal.SIGHUP, lambda *_: None)  # ignored here; a program that is started gets the default
 
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
+RECORD = os.environ.get("FSHIPPER_STARTS", "")
 
 # Modules and tests are never garbage: without the collector they are read in two thirds of the time.
 gc.disable()
@@ -127,6 +128,8 @@ def pytest_runtest_makereport(item: pytest.Item):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item):
     """With FSHIPPER_STARTS=FILE: one line for each start of a program, and for each test its wall and CPU seconds."""
+    if not RECORD:
+        return (yield)
     _running.update(test=item.nodeid, ring=rings.ring(item))
     wall, cpu = time.monotonic(), _cpu_seconds()
     try:
@@ -136,7 +139,6 @@ def pytest_runtest_protocol(item: pytest.Item):
         _running.clear()
 
 
-RECORD = os.environ.get("FSHIPPER_STARTS")
 _running: dict[str, str] = {}
 
 
@@ -147,17 +149,18 @@ def _cpu_seconds() -> float:
 
 
 def _record(what: str, value: str) -> None:
-    if RECORD and _running:
+    if _running:
         with open(RECORD, "a") as stream:
             stream.write(f"{_running['ring']}\t{_running['test']}\t{what}\t{value}\n")
 
 
 def _on_start(event: str, arguments: tuple) -> None:
-    if RECORD and event in ("subprocess.Popen", "os.fork", "os.posix_spawn", forking.EVENT):
+    if event in ("subprocess.Popen", "os.fork", "os.posix_spawn", forking.EVENT):
         _record(event, Path(os.fsdecode(arguments[0])).name if arguments else "")
 
 
-sys.addaudithook(_on_start)
+if RECORD:  # each file that any test opens is an event
+    sys.addaudithook(_on_start)
 
 
 def pytest_sessionfinish() -> None:

@@ -18,6 +18,7 @@ import sysconfig
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from ports import free_port
 
@@ -64,6 +65,7 @@ class NatsServer:
         waiting_messages: int = 0,
         extra: str = "",
     ) -> None:
+        """`waiting_messages`: for each stream, 0: the server's own limit; `extra`: more of its configuration."""
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         self.store = directory / "store"
@@ -184,26 +186,9 @@ class NatsServer:
 
 
 @contextlib.contextmanager
-def running(
-    directory: Path,
-    *,
-    port: int = 0,
-    jetstream: bool = True,
-    max_file: str = "64GB",
-    sync: str = "",
-    domain: str = "",
-    waiting_messages: int = 0,
-    extra: str = "",
-) -> Iterator[NatsServer]:
-    """A server that lives as long as the `with` block; `extra` is more of its configuration.
-
-    `waiting_messages`: for each stream; with more the server refuses messages. 0: its own limit.
-    """
-    server = NatsServer(
-        directory, port=port, jetstream=jetstream, max_file=max_file, sync=sync, domain=domain,
-        waiting_messages=waiting_messages, extra=extra,
-    )  # fmt: skip
-    server.start()
+def running(directory: Path, **options: Any) -> Iterator[NatsServer]:
+    """A server that lives as long as the `with` block, with the options of `NatsServer`."""
+    server = NatsServer(directory, **options).start()
     try:
         yield server
     finally:

@@ -128,6 +128,9 @@ def reason(item: pytest.Item, table: dict[str, str]) -> str:
     return table.get(whole) or table.get(path, "")
 
 
+_KNOWN_TO_START: dict[Callable, bool] = {}
+
+
 def starts(item: pytest.Item) -> bool:
     """Whether a test may start a process."""
     if item.get_closest_marker("starts"):
@@ -136,7 +139,10 @@ def starts(item: pytest.Item) -> bool:
         return False
     if hasattr(item, "callspec") and "memory" in item.callspec.params.values():  # the in-memory side of a contract
         return False
-    return "spark" in item.fixturenames or any(_starts(function) for function in _functions(item))
+    if item.function not in _KNOWN_TO_START:  # the other parameters of a test start the same
+        found = "spark" in item.fixturenames or any(_starts(function) for function in _functions(item))
+        _KNOWN_TO_START[item.function] = found
+    return _KNOWN_TO_START[item.function]
 
 
 def group(item: pytest.Item, number: int) -> str:

@@ -63,6 +63,7 @@ OWNERS = {
     "prometheus_client": ("shipper/telemetry.py", "shipper/http_endpoints.py"),
     "pyspark": ("spark_analytics/",),
     "pyarrow": ("spark_analytics/",),
+    "duckdb": ("spark_analytics/aggregate/engine.py",),
     "apprise": ("spark_analytics/delivery/transport.py",),
     "sqlite3": tuple(f"{program}/" for program in sorted(PROGRAMS)),
     "shipper.testing": ("shipper/testing/",),

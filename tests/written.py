@@ -152,7 +152,8 @@ A folder is one concern of a program, a module one mechanism. Terms are in the [
 * `spark_analytics/` imports only the modules of `shipper/` that need no clock, disk or network, because it runs on a cluster.
 * Folders of a program do not import each other in a cycle.
 * A third-party library has one owner: `nats` in `shipper/jetstream/`, `watchdog` in `producer/discovery/watcher.py`, `tenacity` in
-  `shipper/retry.py`, `structlog` in `shipper/telemetry.py`, `pyspark` and `pyarrow` in `spark_analytics/`.
+  `shipper/retry.py`, `structlog` in `shipper/telemetry.py`, `pyspark` and `pyarrow` in `spark_analytics/`,
+  `duckdb` in `spark_analytics/aggregate/engine.py`.
 
 [test_architecture.py](../../tests/test_architecture.py) and [test_structure.py](../../tests/test_structure.py) check these rules.
 
@@ -292,7 +293,7 @@ def _code(line: str) -> str:
 FORMATS_PAGE = """\
 # Formats of log lines
 
-<!-- Written by `make docs`; edit tests/formats.py and shipper/line_*.py instead. -->
+<!-- Written by `make docs`; edit tests/formats.tsv and shipper/line_*.py instead. -->
 
 Search, browse, `tail` and the report read times by the same tables: [line_formats.py](../../shipper/line_formats.py) (times),
 [line_zones.py](../../shipper/line_zones.py) (zones) and [line_levels.py](../../shipper/line_levels.py) (levels). A test compares what a

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from consumer.archive.directory import JOURNALS, found_journals
-from consumer.archive.expected_file import ExpectedFile, of_open_file
 from consumer.archive.finding import Finding, Kind
 from consumer.archive.journal import SOURCE_COLUMNS, Journal, to_known
+from consumer.archive.parts import Part, of_open_file
 from consumer.model import Altered, ArchivedSource, SourceKey
 from shipper.errors import ConfigError, Fatal
 
@@ -50,7 +50,7 @@ class PartitionFiles:
 
     epoch: int
     resume: int  #: the next sequence of the stream that it waits for
-    entries: tuple[ExpectedFile, ...]
+    entries: tuple[Part, ...]
     dropped: tuple[tuple[str, str, int], ...]  #: dead letters that were not kept: UTC day, host and number
     forks: Mapping[SourceKey, tuple[str, ...]]
     copy: Path  #: of the journal
@@ -87,7 +87,7 @@ class JournalSnapshots:
         """The partitions of which there is a journal that can be read, and its epoch."""
         return {where.partition: place.epoch for where, place in self.places.items()}
 
-    def entries(self) -> Iterator[ExpectedFile]:
+    def entries(self) -> Iterator[Part]:
         """Every open file, and every one that is being sealed."""
         for place in self.places.values():
             yield from place.entries

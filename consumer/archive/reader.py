@@ -15,7 +15,7 @@ from consumer.archive import manifests, segment_reader
 from consumer.archive.directory import IDENTITY
 from consumer.archive.event_times import lag_of
 from consumer.archive.journal_snapshot import JournalSnapshots, journal_directory
-from consumer.archive.parts import ROUNDED_NS, Part, is_archive, of_entry, of_segment
+from consumer.archive.parts import ROUNDED_NS, Part, is_archive, of_segment
 from consumer.archive.segment_reader import SegmentReader
 from consumer.archive.selection import Wanted
 from consumer.archive.stored_times import StoredTimes
@@ -92,14 +92,12 @@ class ArchiveReader:
         if not directory.is_dir():
             return
         with JournalSnapshots(directory) as journals:
-            for entry in journals.entries():
-                part = of_entry(entry)
-                if not wanted.takes(part.host, part.file):
-                    continue
-                if wanted.allowance is not None and (wanted.since_ns or wanted.until_ns is not None):
-                    part = _with_lag(self.directory, part)
-                if wanted.may_be_in(part):
-                    yield part
+            needs_lag = wanted.allowance is not None and (wanted.since_ns or wanted.until_ns is not None)
+            for each in journals.entries():
+                if wanted.takes(each.host, each.file):
+                    part = _with_lag(self.directory, each) if needs_lag else each
+                    if wanted.may_be_in(part):
+                        yield part
 
     def _identity(self) -> str:
         """The identity of the archive, empty if it has none.
@@ -140,4 +138,4 @@ def _first_message(part: Part) -> tuple[int, str, str, int, int]:
 
     A stream that was created again counts from 1 again.
     """
-    return part.partition, part.host, part.file, part.first_sequence, part.first_ns // ROUNDED_NS
+    return *part.key[1:], part.first_seq, part.first_ns // ROUNDED_NS

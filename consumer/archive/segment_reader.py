@@ -222,7 +222,7 @@ def _successors(archive: Path, part: Part) -> list[_Location]:
     segments = {each.path: each for each in listed if (each.partition, each.host, each.file) == key}
     start = next((path for path in (part.path, *part.others) if path in segments), "")
     if not start:
-        first = (part.first_sequence, part.first_ns // 1000)  # manifests have microseconds
+        first = (part.first_seq, part.first_ns // 1000)  # manifests have microseconds
         begins = {path: (each.first_seq, nanoseconds(each.first_time) // 1000) for path, each in segments.items()}
         start = next((path for path, message in begins.items() if message == first), "")
     location, seen = _Location(start, 0, part.raw), {""}
@@ -260,6 +260,6 @@ def _unlisted(archive: Path, part: Part) -> str:
     parent = (archive / part.path).parent
     name = layout.file_name(part.file)
     for segment in sorted(parent.glob(f"{glob.escape(name)}-{'[0-9]' * 20}*")):
-        if part.path.rpartition("/")[2][:1] == "_" and int(segment.name[len(name) + 1 :][:20]) >= part.first_sequence:
+        if part.path.rpartition("/")[2][:1] == "_" and int(segment.name[len(name) + 1 :][:20]) >= part.first_seq:
             return segment.relative_to(archive).as_posix()
     return ""

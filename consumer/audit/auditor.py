@@ -11,10 +11,10 @@ from itertools import chain
 
 from consumer.archive import manifests
 from consumer.archive.directory import LOCKS, is_written
-from consumer.archive.expected_file import ExpectedFile
 from consumer.archive.finding import Finding, Kind, Weight
 from consumer.archive.journal_snapshot import JournalSnapshots
 from consumer.archive.manifests import removed_days, removed_hosts
+from consumer.archive.parts import Part
 from consumer.audit.coverage import SourceBounds, SourceCoverage
 from consumer.audit.day_inventory import STATE_HINT, DayInventory, Scope, take_inventory
 from consumer.audit.source_copies import SourceCopies
@@ -176,7 +176,7 @@ class Audit:
         note = Finding(kind=Kind.UNLISTED_FILE, weight=Weight.NOTE, date=date, text=text)
         return DayInventory(entries=sealed, findings=[note])
 
-    def _checked(self, entries: Iterable[ExpectedFile]) -> dict[str, Checked]:
+    def _checked(self, entries: Iterable[Part]) -> dict[str, Checked]:
         wanted = list(entries)
         self._progress.expect(sum(entry.stored for entry in wanted))
         found = check_all(self._scope.archive, wanted, self._progress.advance, self._cuts)
@@ -185,7 +185,7 @@ class Audit:
         self._result.octets += sum(each.octets for each in checked.values())
         return checked
 
-    def _cuts(self, entry: ExpectedFile) -> Mapping[str, Cuts]:
+    def _cuts(self, entry: Part) -> Mapping[str, Cuts]:
         known, begun = self._sums.cuts(entry), self._copies.cuts(entry)
         return {source: sorted({*known.get(source, ()), *cuts}) for source, cuts in begun.items()}
 
@@ -213,7 +213,7 @@ class Audit:
         self._result.findings.append(note)
 
 
-def _order(entry: ExpectedFile) -> tuple[object, ...]:
+def _order(entry: Part) -> tuple[object, ...]:
     """The order of copies: sealed files in the order of `shipper.duplicates`, then open files."""
     return (entry.is_waiting, entry.order, entry.first_ns, entry.path)
 

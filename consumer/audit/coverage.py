@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from consumer.archive.expected_file import ExpectedFile
 from consumer.archive.finding import Finding, Kind
 from consumer.archive.journal_snapshot import JournalSnapshots
+from consumer.archive.parts import Part
 from consumer.audit.day_inventory import Scope
 from consumer.audit.totals import Rows
 from consumer.model import ArchivedSource, SourceKey
@@ -126,7 +126,7 @@ class SourceCoverage:
         self._scope = scope
         self._coverage = Coverage()
 
-    def add(self, entry: ExpectedFile) -> Iterator[Finding]:
+    def add(self, entry: Part) -> Iterator[Finding]:
         """Add the spans and gaps of `entry`, and return findings about bytes that another file has already."""
         key = entry.key
         for span in entry.spans:

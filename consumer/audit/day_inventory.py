@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from consumer.archive import manifests
-from consumer.archive.expected_file import ExpectedFile, of_segment
 from consumer.archive.finding import Finding, Kind, Weight
+from consumer.archive.parts import Part, of_segment
 from consumer.segments.sealer import unfinished_target
 from shipper import layout, manifest, moments
+from shipper.duplicates import order_of
 from shipper.errors import UsageError
 from shipper.manifest import Damage, Segment
 
@@ -30,7 +31,7 @@ _UNFINISHED = "a segment that a kill left unlisted; the next start of the collec
 class Listed:
     """The segments of one day that count, by path, and what is wrong with the manifests."""
 
-    entries: dict[str, ExpectedFile] = field(default_factory=dict)
+    entries: dict[str, Part] = field(default_factory=dict)
     replaced: set[str] = field(default_factory=set)  #: parts of merged segments: they count no more
     torn: list[Finding] = field(default_factory=list)  #: last lines that were cut off, as a kill leaves them
     findings: list[Finding] = field(default_factory=list)
@@ -64,7 +65,7 @@ def _read_one(archive: Path, relative: str, date: str, segments: dict[str, Segme
             continue
         try:
             _check_place(segment, date)
-            entry = of_segment(segment, date)
+            entry = expected(segment)
         except ValueError as error:
             listed.findings.append(_damage(date, relative, f"line {number} cannot be read: {error}"))
             continue
@@ -89,12 +90,18 @@ def _check_place(segment: Segment, date: str) -> None:
         raise ValueError(f"the path {segment.path!r} is not the place of {segment.file} of {segment.host}")
 
 
+def expected(segment: Segment) -> Part:
+    """The part that a manifest line describes, with its sums. Raises ValueError: they are no hex numbers."""
+    stored_crc = int(segment.crc32_stored, 16) if segment.crc32_stored else None
+    return replace(of_segment(segment), crc=int(segment.crc32, 16), stored_crc=stored_crc, order=order_of(segment))
+
+
 def _essence(segment: Segment) -> Segment:
     """What two collectors that sealed the same file must agree on: another library may compress otherwise."""
     return replace(segment, collector="", sealed_at="", bytes_stored=0, crc32_stored="")
 
 
-def _damage(date: str, path: str, text: str, entry: ExpectedFile | None = None) -> Finding:
+def _damage(date: str, path: str, text: str, entry: Part | None = None) -> Finding:
     host, file = (entry.key.host, entry.key.file) if entry else ("", "")
     return Finding(kind=Kind.BAD_MANIFEST, date=date, path=path, text=text, host=host, file=file, hint=_MEND)
 
@@ -130,7 +137,7 @@ class _AccountedFiles:
     """Which files of a day are accounted for."""
 
     paths: set[str]
-    listed: Mapping[str, ExpectedFile]
+    listed: Mapping[str, Part]
     epochs: Mapping[int, int]  #: of the journal of each partition
 
     def unlisted(self, path: str, partition: int) -> Finding | None:
@@ -207,11 +214,11 @@ class Scope:
 class DayInventory:
     """One day according to manifests and journals, and the findings before any file is read."""
 
-    entries: dict[str, ExpectedFile] = field(default_factory=dict)
+    entries: dict[str, Part] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
 
-def take_inventory(scope: Scope, date: str, rows: Sequence[ExpectedFile], epochs: Mapping[int, int]) -> DayInventory:
+def take_inventory(scope: Scope, date: str, rows: Sequence[Part], epochs: Mapping[int, int]) -> DayInventory:
     """The inventory of `date`. `rows`: the files in journals. `epochs`: of each partition. Raises OSError."""
     listed = listed_on(scope.archive, date)
     waiting = {row.path: row for row in rows if row.becomes not in listed.entries}
@@ -233,7 +240,7 @@ def hosts(scope: Scope) -> set[str]:
     return set(filter(scope.has_host, found))
 
 
-def _left(scope: Scope, entries: Mapping[str, ExpectedFile]) -> Iterator[Finding]:
+def _left(scope: Scope, entries: Mapping[str, Part]) -> Iterator[Finding]:
     """Segments that were redacted or repaired, and are still there as they were: a kill came in between."""
     for entry in entries.values():
         removed = {each.path for each in entry.removals}
@@ -246,7 +253,7 @@ def _left(scope: Scope, entries: Mapping[str, ExpectedFile]) -> Iterator[Finding
                 yield replace(entry.finding(Kind.UNLISTED_FILE, text, hint=hint), path=path)
 
 
-def _torn(listed: Listed, rows: Sequence[ExpectedFile]) -> list[Finding]:
+def _torn(listed: Listed, rows: Sequence[Part]) -> list[Finding]:
     """A kill tears a line only while its segment still waits in the journal. Any other tear is damage."""
     if not any(row.becomes and row.becomes not in listed.entries for row in rows):
         return listed.torn

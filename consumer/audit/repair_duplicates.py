@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 from consumer.archive import manifests
 from consumer.archive.directory import LOCKS
-from consumer.archive.expected_file import ExpectedFile
 from consumer.archive.journal import REASON_CHANGED
 from consumer.archive.manifests import current_segments, is_listed, removed_days
+from consumer.archive.parts import Part
 from consumer.audit.day_inventory import Scope
 from consumer.segments.rewrite_segment import (
     KeptRange,
@@ -108,7 +108,7 @@ class Repair:
         self._doubled: dict[str, list[CopyRange]] = {}  # by path of the later copy
         self._segments: dict[str, Segment] = {}  # that hold a source of which bytes are doubled
 
-    def find(self, waiting: Iterable[ExpectedFile]) -> RepairResult:
+    def find(self, waiting: Iterable[Part]) -> RepairResult:
         """What would be removed. `waiting`: the open files that the journals know. Changes nothing."""
         index = Index()
         sources = {
@@ -124,7 +124,7 @@ class Repair:
                 result.found.append(self._judged(self._segments[path]))
         return result
 
-    def run(self, waiting: Sequence[ExpectedFile]) -> RepairResult:
+    def run(self, waiting: Sequence[Part]) -> RepairResult:
         """Remove what `find` finds, and finish what a kill left before.
 
         Raises:
@@ -167,7 +167,7 @@ class Repair:
         if piece.start < piece.end:
             self._owned.setdefault(key, []).append(piece)
 
-    def _open_files(self, waiting: Iterable[ExpectedFile], index: Index) -> Iterator[tuple[str, int]]:
+    def _open_files(self, waiting: Iterable[Part], index: Index) -> Iterator[tuple[str, int]]:
         for entry in sorted(waiting, key=lambda entry: (entry.key.date, entry.first_ns, entry.path)):
             if entry.becomes and is_listed(self._archive, entry.becomes):
                 continue

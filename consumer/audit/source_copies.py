@@ -15,8 +15,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from consumer.archive.event_times import clock_of
-from consumer.archive.expected_file import ExpectedFile
 from consumer.archive.finding import Finding, Kind, Weight
+from consumer.archive.parts import Part
 from consumer.audit.text_parts import Cuts, TextPart, is_as_sent
 from consumer.model import SourceKey
 from shipper.bytes_ops import crc32_combine
@@ -43,9 +43,9 @@ READ_COST_BYTES = 64 * 1024
 MOST_TRIES = 64
 """Sources that begin alike and are tried for one source, the newest first."""
 
-Reading = Callable[[ExpectedFile, Mapping[str, Cuts]], Sequence[TextPart]]
+Reading = Callable[[Part, Mapping[str, Cuts]], Sequence[TextPart]]
 """The parts of a file, read again with other cuts."""
-HeadReading = Callable[[ExpectedFile, str, int], bytes]
+HeadReading = Callable[[Part, str, int], bytes]
 """The first bytes of a source in a file."""
 
 
@@ -55,7 +55,7 @@ class _Piece(NamedTuple):
     start: int
     end: int
     crc_before: int  #: of the source up to `start`
-    entry: ExpectedFile
+    entry: Part
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class _SourceText:
     rungs: dict[int, int] = field(default_factory=dict)  #: sums by offset
     pieces: list[_Piece] = field(default_factory=list)
 
-    def add(self, entry: ExpectedFile, part: TextPart) -> None:
+    def add(self, entry: Part, part: TextPart) -> None:
         if self.pieces and self.pieces[-1].entry.path == entry.path:
             self.pieces[-1] = self.pieces[-1]._replace(end=part.end)
         else:
@@ -80,7 +80,7 @@ class _SourceText:
             self.rungs[self.length] = self.crc
 
     @property
-    def first(self) -> ExpectedFile:
+    def first(self) -> Part:
         return self.pieces[0].entry
 
     @property
@@ -108,11 +108,11 @@ class SourceCopies:
         self._forgotten = 0
 
     @staticmethod
-    def cuts(entry: ExpectedFile) -> Mapping[str, Cuts]:
+    def cuts(entry: Part) -> Mapping[str, Cuts]:
         """Where the parts of a file end, by source."""
         return dict.fromkeys((span.source for span in entry.spans), RUNGS) if is_as_sent(entry) else {}
 
-    def add(self, entry: ExpectedFile, parts: Iterable[TextPart]) -> None:
+    def add(self, entry: Part, parts: Iterable[TextPart]) -> None:
         """A file holds `parts`."""
         for part in parts:
             key = SourceKey(entry.key.host, part.source)

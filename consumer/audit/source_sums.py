@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple
 
-from consumer.archive.expected_file import ExpectedFile
 from consumer.archive.finding import Finding, Kind, Weight
 from consumer.archive.journal_snapshot import JournalSnapshots
+from consumer.archive.parts import Part
 from consumer.audit.text_parts import Cuts, TextPart, is_as_sent
 from consumer.audit.totals import Rows
 from consumer.model import Altered, SourceKey
@@ -95,7 +95,7 @@ class SourceSums:
         for source in self._sources.values():
             source.sums.sort(key=attrgetter("offset"))
 
-    def cuts(self, entry: ExpectedFile) -> Mapping[str, Cuts]:
+    def cuts(self, entry: Part) -> Mapping[str, Cuts]:
         """Where the parts of a file end, by source. It is empty where nothing of it can be compared."""
         if not self._sources or not is_as_sent(entry):
             return {}
@@ -106,7 +106,7 @@ class SourceSums:
             if key in self._sources
         }
 
-    def add(self, entry: ExpectedFile, parts: Iterable[TextPart]) -> None:
+    def add(self, entry: Part, parts: Iterable[TextPart]) -> None:
         """A file holds `parts`."""
         names = {span.source for span in entry.spans}
         for part in parts:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from consumer.archive.expected_file import ExpectedFile
+from consumer.archive.parts import Part
 from shipper.bytes_ops import crc32
 from shipper.manifest import SourceSpan
 
@@ -21,7 +21,7 @@ class TextPart(NamedTuple):
     crc: int
 
 
-def is_as_sent(entry: ExpectedFile) -> bool:
+def is_as_sent(entry: Part) -> bool:
     """Whether the text of a file is just the bytes of its spans, with the newlines that were put between sources."""
     changed = entry.filtered or entry.edited or entry.redactions or any(not gap.source for gap in entry.gaps)
     length = sum(span.end - span.start for span in entry.spans)

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from consumer.archive.expected_file import ExpectedFile, FileState
 from consumer.archive.finding import Finding, Kind, Weight
 from consumer.archive.journal import REASON_CHANGED
+from consumer.archive.parts import FileState, Part
 from consumer.archive.segment_io import BROKEN, CHUNK_BYTES, ByteCounter, CountingReader, texts
 from consumer.audit.text_parts import Cuts, PartSums, SourceHead, TextPart, split_at
 from shipper import layout
@@ -32,7 +32,7 @@ _AHEAD = 4  # checks a thread that are waiting; the results come in order
 class Checked:
     """The result for one file."""
 
-    entry: ExpectedFile
+    entry: Part
     raw: int = 0  #: bytes of text that were found
     lines: int = 0
     octets: int = 0  #: bytes that were read
@@ -50,9 +50,9 @@ class Checked:
 
 def check_all(
     archive: Path,
-    entries: Iterable[ExpectedFile],
+    entries: Iterable[Part],
     advance: Callable[[int], None],
-    cuts_of: Callable[[ExpectedFile], Mapping[str, Cuts]],
+    cuts_of: Callable[[Part], Mapping[str, Cuts]],
 ) -> Iterator[Checked]:
     """Check each of `entries`, in order. `advance` is called with the bytes of each as it is done. Reading only.
 
@@ -61,7 +61,7 @@ def check_all(
     threads = os.cpu_count() or 1
     calls = threading.Lock()
 
-    def work(entry: ExpectedFile, cuts: Mapping[str, Cuts]) -> Checked:
+    def work(entry: Part, cuts: Mapping[str, Cuts]) -> Checked:
         checked = check(archive, entry, cuts)
         with calls:
             advance(entry.stored)
@@ -90,7 +90,7 @@ class _Measured(NamedTuple):
     parts: tuple[TextPart, ...]
 
 
-def check(archive: Path, entry: ExpectedFile, cuts: Mapping[str, Cuts] = {}) -> Checked:
+def check(archive: Path, entry: Part, cuts: Mapping[str, Cuts] = {}) -> Checked:
     """Read the file of `entry` once and compare. With `cuts`, sum its parts, too."""
     for place in _places(entry):
         try:
@@ -113,7 +113,7 @@ def check(archive: Path, entry: ExpectedFile, cuts: Mapping[str, Cuts] = {}) -> 
     return Checked(entry=entry, missing=entry.stored > 0)
 
 
-def head_of(archive: Path, entry: ExpectedFile, source: str, limit: int) -> bytes:
+def head_of(archive: Path, entry: Part, source: str, limit: int) -> bytes:
     """The first `limit` bytes of a source in the file of `entry`, as far as they can be read. Raises OSError."""
     found = SourceHead(split_at(entry.spans, {}), entry.joins, source, limit)
     for place in _places(entry):
@@ -127,7 +127,7 @@ def head_of(archive: Path, entry: ExpectedFile, source: str, limit: int) -> byte
     return bytes(found.head)
 
 
-def _places(entry: ExpectedFile) -> Iterator[ExpectedFile]:
+def _places(entry: Part) -> Iterator[Part]:
     """Where the file may be. The first one that exists counts.
 
     It is at the path of the segment if it was sealed since the journal was read, and at its path as an open file if a
@@ -140,7 +140,7 @@ def _places(entry: ExpectedFile) -> Iterator[ExpectedFile]:
         yield replace(entry, path=entry.also)
 
 
-def _measure(path: Path, entry: ExpectedFile, cuts: Mapping[str, Cuts]) -> _Measured:
+def _measure(path: Path, entry: Part, cuts: Mapping[str, Cuts]) -> _Measured:
     """Read as much of a file as counts, and of its text not much more than there should be. Raises OSError."""
     text, broken = ByteCounter(), ""
     wanted = list(split_at(entry.spans, cuts)) if cuts else []
@@ -167,7 +167,7 @@ def _measure(path: Path, entry: ExpectedFile, cuts: Mapping[str, Cuts]) -> _Meas
     return _Measured(size, stored, text, broken, parts)
 
 
-def _differences(entry: ExpectedFile, found: _Measured) -> Iterator[str]:
+def _differences(entry: Part, found: _Measured) -> Iterator[str]:
     """The differences from the record, the most important first, as parts of a sentence."""
     if found.stored.octets != entry.stored:
         record = "its manifest lists" if entry.state is FileState.SEALED else "its journal has committed"
@@ -245,7 +245,7 @@ def findings_of(checked: Checked) -> Iterator[Finding]:
         yield entry.finding(Kind.UNCOMMITTED_BYTES, text, checked.uncommitted, hint=_CUT_HINT)
 
 
-def _gaps_of(entry: ExpectedFile) -> Iterator[Finding]:
+def _gaps_of(entry: Part) -> Iterator[Finding]:
     """The bytes that a file is known to lack, by reason."""
     by_reason: dict[str, list[Gap]] = defaultdict(list)
     for gap in entry.gaps:
@@ -275,7 +275,7 @@ def _gaps_of(entry: ExpectedFile) -> Iterator[Finding]:
             yield entry.finding(Kind.GAP, text, octets, hint=hint, weight=Weight.GAP)
 
 
-def account_of(entry: ExpectedFile) -> Finding | None:
+def account_of(entry: Part) -> Finding | None:
     """The finding about a file whose size differs from its recorded spans. None means that they agree.
 
     Bytes of all spans = bytes of the text - joins + filtered + edited (docs/reference/archive-format.md). Plain lines

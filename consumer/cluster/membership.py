@@ -51,7 +51,11 @@ def _text(value: Any) -> str:
 def _numbers_in(spans: Any) -> tuple[int, ...]:
     """The numbers in runs, each with its first and its last."""
     runs = [(first, last) for first, last in map(_span, spans)]
-    return tuple(sorted({number for first, last in runs[:MAX_PARTITIONS] for number in range(first, last + 1)}))
+    numbers, after = list[int](), 0  # spans may overlap: each number is taken once, whatever their number
+    for first, last in sorted(runs[:MAX_PARTITIONS]):
+        numbers += range(max(first, after), last + 1)
+        after = max(after, last + 1)
+    return tuple(numbers)
 
 
 _Number = Annotated[int, count(least=-MAX_COUNT)]

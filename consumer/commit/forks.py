@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, islice
 from pathlib import Path
 
-from consumer.archive.expected_file import ExpectedFile, of_open_file, of_segment
 from consumer.archive.journal import Journal
 from consumer.archive.manifests import listed_segments
+from consumer.archive.parts import Part, of_open_file, of_segment
 from consumer.archive.segment_io import BROKEN, CountingReader, texts
 from consumer.commit.batch import Batch
 from consumer.commit.store import PartitionStore
@@ -191,7 +191,7 @@ class ArchivedBytes:
         self._archive = archive
         self._journal = journal
         self._left = 0
-        self._sealed: dict[tuple[str, str, str], list[ExpectedFile]] = {}
+        self._sealed: dict[tuple[str, str, str], list[Part]] = {}
 
     def begin(self) -> None:
         """A batch begins."""
@@ -220,31 +220,29 @@ class ArchivedBytes:
             unseen = Span(part.end, unseen.end)
         return answer
 
-    def _copies(
-        self, known: ArchivedSource, opened: Iterable[tuple[OpenFile, list[SourceSpan]]]
-    ) -> Iterator[ExpectedFile]:
+    def _copies(self, known: ArchivedSource, opened: Iterable[tuple[OpenFile, list[SourceSpan]]]) -> Iterator[Part]:
         fresh = {file.path: (file, added) for file, added in opened}
         others = {path: (file, list[SourceSpan]()) for path, file in self._journal.files.items() if path not in fresh}
         for file, added in (fresh | others).values():
             if file.key.host == known.host and file.key.file == known.file:
-                yield of_open_file(file, (*self._journal.spans(file.path), *added), ())
+                yield of_open_file(file, (*self._journal.spans(file.path), *added), (), b"")
         newest = day_of(known.seen_ns)
         days = sorted((path.name.removeprefix("date=") for path in self._archive.glob("date=*")), reverse=True)
         for date in islice((day for day in days if day <= newest), MAX_DAYS):
             yield from self._sealed_on(date, known)
 
-    def _sealed_on(self, date: str, known: ArchivedSource) -> list[ExpectedFile]:
+    def _sealed_on(self, date: str, known: ArchivedSource) -> list[Part]:
         key = (date, known.host, known.file)
         if key not in self._sealed:
             listed = listed_segments(self._archive, date, about=known.host)
             standing = manifest.standing(each for each in listed if each.host == known.host)
-            found = self._sealed[key] = list[ExpectedFile]()
+            found = self._sealed[key] = list[Part]()
             for segment in [each for each in standing if each.file == known.file]:
                 with contextlib.suppress(ValueError):  # its manifest line is damaged: it cannot be compared
-                    found.append(of_segment(segment, date))
+                    found.append(of_segment(segment))
         return self._sealed[key]
 
-    def _compare(self, copy: ExpectedFile, span: Span, content: bytes) -> bool | None:
+    def _compare(self, copy: Part, span: Span, content: bytes) -> bool | None:
         place, is_altered = _place_of(span, copy), copy.filtered or copy.edited or copy.redactions or copy.removals
         is_direct = place is not None and copy.codec == "none"
         cost = len(content) if is_direct else copy.raw
@@ -262,7 +260,7 @@ class ArchivedBytes:
             return None
 
 
-def _place_of(span: Span, copy: ExpectedFile) -> int | None:
+def _place_of(span: Span, copy: Part) -> int | None:
     """Where in a text the bytes `span` of its only source begin. None means that other text may be before them."""
     if len({each.source for each in copy.spans}) > 1 or copy.raw != sum(each.end - each.start for each in copy.spans):
         return None

@@ -43,7 +43,7 @@ def archived_spans(parts: Iterable[Part], borders: Mapping[int, int], plain_file
             sources[key] = _extended(sources.get(key), part, span)
         if part.file == plain_file:
             where = (part.partition, part.host)
-            last = (part.last_sequence, part.last_ns + ROUNDED_NS)
+            last = (part.last_seq, part.last_ns + ROUNDED_NS)
             plain[where] = max(plain.get(where, last), last)
     return ArchivedSpans(sources, plain)
 

@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from consumer.archive.event_times import EventTimes, TimeOrigin
 from consumer.archive.parts import Part
@@ -27,7 +27,7 @@ from consumer.archive.selection import Globs, Wanted
 from consumer.read.dedup import ArchivedSpans, Deduplicator, archived_spans
 from consumer.read.piece import Piece
 from shipper import layout
-from shipper.errors import Poison, ShipperError, Transient, Unavailable
+from shipper.errors import Poison, Transient, Unavailable
 from shipper.jetstream.ordered_consumer import (
     OrderedReader,
     StartPosition,
@@ -171,27 +171,11 @@ PATIENCE_SECONDS = 3.0
 """So long it waits for a stream that has more to give and gives nothing."""
 
 
-class Feed(Protocol):
-    """A stream that is read."""
-
-    trouble: ShipperError | None
-    caught_up: bool
-
-    @property
-    def head(self) -> TimedDelivery | None:
-        """The oldest message that was not taken."""
-        ...
-
-    def take(self) -> TimedDelivery:
-        """Take the head."""
-        ...
-
-
 class Merge:
     """The oldest head first. The readers belong to the caller, who may add and remove some between two calls."""
 
     def __init__(
-        self, feeds: Mapping[str, Feed], news: asyncio.Event, clock: Callable[[], float] = time.monotonic
+        self, feeds: Mapping[str, OrderedReader], news: asyncio.Event, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._feeds = feeds
         self._news = news
@@ -358,7 +342,14 @@ class FleetLog:
         """The streams' messages of that time, oldest first. After a lost session those that were not taken yet."""
         while self._ends:
             async with self._retry.attempt():
-                self._read_stored(await self._session(), wanted)
+                watch = await self._session()
+                for name, seen in self._ends.items():
+                    filters, taken = self._narrow(seen), self._taken.get(name, 0)
+                    if filters and taken < seen.last_sequence:
+                        archived_ns = self._archived_until_ns.get(seen.partition, 0)
+                        first_ns = max(0, wanted.since_ns, archived_ns - OVERLAP_SECONDS * NANOSECONDS)
+                        start = StartPosition(taken + 1) if taken else StartPosition(1, first_ns)
+                        self._read(watch, name, filters, start)
                 merge = Merge(self._readers, self._news)
                 ends = {name: seen.last_sequence for name, seen in self._ends.items()}
                 while head := await merge.stored(ends, wanted.until_ns):
@@ -368,15 +359,6 @@ class FleetLog:
                 if self._watch is not None:
                     await self._watch.stop(readers)
                 return
-
-    def _read_stored(self, watch: StreamWatcher, wanted: Wanted) -> None:
-        for name, seen in self._ends.items():
-            filters = self._narrow(seen)
-            taken = self._taken.get(name, 0)
-            if filters and taken < seen.last_sequence:
-                archived_ns = self._archived_until_ns.get(seen.partition, 0)
-                first_ns = max(0, wanted.since_ns, archived_ns - OVERLAP_SECONDS * NANOSECONDS)
-                self._read(watch, name, filters, StartPosition(taken + 1) if taken else StartPosition(1, first_ns))
 
     def _narrow(self, seen: StreamSnapshot) -> list[str]:
         """The subjects of a stream that are meant. It is empty where none is meant."""

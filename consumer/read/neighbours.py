@@ -128,7 +128,7 @@ class Neighbours:
 
 def _order(part: Part) -> tuple[int, int]:
     """Parts of one file are in the order of storing. Manifests have microseconds."""
-    return part.first_ns // ROUNDED_NS, part.first_sequence
+    return part.first_ns // ROUNDED_NS, part.first_seq
 
 
 def _place(placed: Placed) -> tuple[int, int]:

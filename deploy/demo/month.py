@@ -187,13 +187,12 @@ def tell(options: DemoOptions) -> None:
         last = dt.datetime.now(dt.UTC).date() - dt.timedelta(days=1)
         dates = write_month(place, days, last, 1 if options.seed is None else options.seed)
         text = f"{days} days are reported: open {place.report / dates[-1] / 'report.html'}"
-        arguments = ("report", "--archive", str(place.archive), "--out", str(place.report))
+        arguments = ["report", "--archive", str(place.archive), "--out", str(place.report)]
+        arguments += ["--since", dates[0], "--until", dates[-1]]
         with Interrupts() as interrupts, Programs(place.logs, environment(), interrupts) as programs:
             try:
                 if options.report:
-                    programs.must(
-                        "report", *arguments, "--since", dates[0], "--until", dates[-1], within=WITHIN_SECONDS
-                    )
+                    programs.must("report", *arguments, within=WITHIN_SECONDS)
                 else:
                     text = f"{days} days are in {place.archive}"
             except Unavailable as error:

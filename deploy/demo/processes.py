@@ -202,8 +202,8 @@ class Programs:
     ) -> str:
         """The output of one command that runs to its end; its messages go to `<name>.log`.
 
-        Raises ShipperError: its exit code is not one of `codes`, or it takes longer than `within` seconds; Unavailable:
-        that code says that something is missing.
+        Raises ShipperError: its exit code is not one of `codes`, or it takes longer than `within` seconds. Unavailable:
+        the command lacks a service or a program.
         """
         output, log = self._logs / f"{name}.out", self._logs / f"{name}.log"
         process = spawned([self._fshipper, *arguments], self._environment | environment, output, log)

@@ -76,9 +76,10 @@ class DemoResult:
             f"\nProven: {lines:,} lines, {size(octets)} of {len(self.files)} log files are in the archive, "
             f"every byte once and in order, through {kills} kill -9 in {self.seconds:.0f} s."
         )
-        yield f"archive  {_shown(self.place.archive)}: zstdcat {_shown(self.place.archive)}/date=*/*/host=web1*/*.zst | less"
+        yield f"archive  zstdcat {_shown(self.place.archive)}/date=*/*/host=web1*/*.zst | less"
         for made in self.reports:
-            yield f"report   {_shown(Path(made['page']))}: Spark counted {made['lines']:,} lines on {made['date']} (UTC)"
+            counted = f"Spark counted {made['lines']:,} lines on {made['date']} (UTC)"
+            yield f"report   {_shown(Path(made['page']))} ({counted})"
         if self.report_skipped:
             yield f"report   skipped: {self.report_skipped}"
         yield f"sources  {_shown(self.place.hosts)}"

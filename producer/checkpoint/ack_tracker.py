@@ -65,7 +65,7 @@ class AckTracker:
                 self.changed_before[name] = until
 
     def add_durably(self, sources: list[Source]) -> bool:
-        """Save new sources and add them; False: the checkpoint cannot be written now."""
+        """Save new sources and add them. False: the checkpoint cannot be written now."""
         is_saved = _is_written(self._checkpoints.save, sources)
         for source in sources if is_saved else ():
             self.add(source)
@@ -86,7 +86,7 @@ class AckTracker:
             self.change(replace(source, size=size))
 
     def save_marks(self, starts: Mapping[str, Mark]) -> bool:
-        """Save the marks of files that were empty when their sources began, by source; True: they may be read.
+        """Save the marks of files that were empty when their sources began, by source. True: they may be read.
 
         Without the mark, other content with the same inode number could be taken for bytes sent before a kill.
         """
@@ -94,12 +94,12 @@ class AckTracker:
         return bool(marked) and self.add_durably(marked)
 
     def note_receipts(self, reply: ReceiptsReply) -> None:
-        """Record what an archive holds, up to the acknowledged offset; ignore receipts that contradict a known sum."""
+        """Record what an archive holds, up to the acknowledged offset. Ignore receipts that contradict a known sum."""
         for receipt, source in self._known_in(reply):
             self._note_receipt(source, reply.archive, receipt)
 
     def note_unsolicited(self, reply: ReceiptsReply) -> list[str]:
-        """Record an unsolicited message as far as it proves itself; returns the sources to request a receipt for.
+        """Record an unsolicited message as far as it proves itself. Returns the sources to request a receipt for.
 
         Its sum must be the one that this host has at the watermark. Anything else could be a forgery, after which a
         spool would be deleted, or bytes would be skipped at a move, that no archive has.
@@ -166,13 +166,13 @@ class AckTracker:
                 self._note_receipt(source, archive, receipt)
 
     def end(self, id_: str, *, file_rests: bool) -> Source:
-        """End a source whose last block is acknowledged; `file_rests`: its file may appear under another name."""
+        """End a source whose last block is acknowledged. `file_rests`: its file may appear under another name."""
         source = self._known[id_].ended(self._wall(), file_rests=file_rests)
         self.change(source)
         return source
 
     def exclude(self, id_: str) -> None:
-        """End a source whose file the configuration no longer names; it continues if the file is named again."""
+        """End a source whose file the configuration no longer names. It continues if the file is named again."""
         self.change(replace(self._known[id_].ended(self._wall(), file_rests=True), excluded=True))
 
     @property
@@ -181,7 +181,7 @@ class AckTracker:
         return frozenset(self._dirty)
 
     def take_unsaved(self) -> list[Source]:
-        """The sources that changed since the last call; the caller saves them."""
+        """The sources that changed since the last call. The caller saves them."""
         changed, self._dirty = [self._known[id_] for id_ in self._dirty], set()
         return changed
 
@@ -191,7 +191,7 @@ class AckTracker:
         return bool(self._dirty)
 
     def save(self, sources: list[Source]) -> None:
-        """Save `sources`, which `take_unsaved` returned; if that fails, it returns them again."""
+        """Save `sources`, which `take_unsaved` returned. If that fails, it returns them again."""
         if not _is_written(self._checkpoints.save, sources):
             self._dirty.update(source.id for source in sources if source.id in self._known)
 
@@ -217,13 +217,13 @@ class AckTracker:
         return after
 
     def replace(self, sources: Iterable[Source]) -> None:
-        """Replace sources; the checkpoint has them in this state."""
+        """Replace sources. The checkpoint has them in this state."""
         for source in sources:
             self._known[source.id] = source
             self._dirty.discard(source.id)
 
     def forget_old(self, kept: Container[str]) -> list[Source]:
-        """Forget the sources that ended long ago, except those in `kept`; returns them."""
+        """Forget the sources that ended long ago, except those in `kept`. Returns them."""
         limit = self._wall() - TOMBSTONE_SECONDS
         old = [source for source in self._known.values() if 0 < source.ended_at < limit and source.id not in kept]
         if not self.forget(old):
@@ -237,25 +237,25 @@ class AckTracker:
         return old
 
     def remove(self, id_: str) -> Source:
-        """Remove a source, but not its name; the checkpoint still has it."""
+        """Remove a source, but not its name. The checkpoint still has it."""
         self._dirty.discard(id_)
         self._ahead.pop(id_, None)
         self._claimed.pop(id_, None)
         return self._known.pop(id_)
 
     def forget(self, sources: Iterable[Source]) -> bool:
-        """Delete sources from the checkpoint; False: it cannot be written now."""
+        """Delete sources from the checkpoint. False: it cannot be written now."""
         return _is_written(self._checkpoints.forget, sources)
 
     def load_copies(self) -> list[KnownCopy]:
-        """The files that earlier scans took for copies; none where that cannot be read: they are compared again."""
+        """The files that earlier scans took for copies. Empty where that cannot be read: they are compared again."""
         try:
             return self._checkpoints.load_copies()
         except (*CHECKPOINT_ERRORS, ValueError, TypeError):
             return []
 
     def save_copies(self, copies: list[KnownCopy], gone: list[tuple[int, int]]) -> bool:
-        """Save what was found of copies; False: the checkpoint cannot be written now."""
+        """Save what was found of copies. False: the checkpoint cannot be written now."""
         return _is_written(lambda found: self._checkpoints.save_copies(found, gone), copies)
 
     def change(self, source: Source) -> None:
@@ -265,7 +265,7 @@ class AckTracker:
 
 
 def _is_written(change: Callable[[Iterable[_Row]], None], rows: Iterable[_Row]) -> bool:
-    """Change the checkpoint; False: it cannot be written now, which is logged."""
+    """Change the checkpoint. False: it cannot be written now, which is logged."""
     try:
         change(rows)
     except CHECKPOINT_ERRORS as error:
@@ -275,7 +275,7 @@ def _is_written(change: Callable[[Iterable[_Row]], None], rows: Iterable[_Row]) 
 
 
 FIRST_SAVE_SECONDS = 0.01
-"""First interval between saves, in seconds; it doubles up to the configured one. A process that is killed repeatedly
+"""First interval between saves, in seconds. It doubles up to the configured one. A process that is killed repeatedly
 shortly after its start still makes progress."""
 
 

@@ -59,7 +59,7 @@ class Recovery:
     async def sources(
         self, publisher: Publisher, nameless: Callable[[], Mapping[str, Seen]], others: Sequence[int] = ()
     ) -> list[Source]:
-        """The sources that continue; [] if the host is new.
+        """The sources that continue. [] if the host is new.
 
         `nameless`: the files that only this process can still open. `others`: further partitions whose streams hold
         messages of this host. Receipts are requested also if the stream is empty: archived messages may be purged.
@@ -88,7 +88,7 @@ class Recovery:
         return _Past(partition, newest, sequence, await self._reply(publisher, partition, sequence))
 
     async def _reply(self, publisher: Publisher, partition: int, sequence: int) -> ReceiptsReply | None:
-        """The collector's reply after it has processed everything up to `sequence`; its last reply if time is up."""
+        """The collector's reply after it has processed everything up to `sequence`. Its last reply if time is up."""
         while True:
             reply = await receipts.ask(publisher, self._destination.host, partition, waits=receipts.STARTING_SECONDS)
             if partition == self._destination.partition:
@@ -123,7 +123,7 @@ class Recovery:
 
 
 def prove(receipts: Iterable[Receipt], nameless: Sequence[Seen] = (), links: Links = FOLLOWED_BY_OWNER) -> list[Source]:
-    """The sources whose local file holds a receipt's bytes up to its offset, oldest file first; the longest wins."""
+    """The sources whose local file holds a receipt's bytes up to its offset, oldest file first. The longest wins."""
     proven: dict[tuple[int, int], Source] = {}
     for receipt in sorted(receipts, key=lambda receipt: -receipt.watermark):
         if any(source.id == receipt.source for source in proven.values()):

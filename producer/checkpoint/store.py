@@ -74,7 +74,7 @@ def checkpoint_needed() -> Iterator[None]:
 
 
 class Checkpoints:
-    """The checkpoint of one host. Owned by the pipeline; one call at a time, from any thread.
+    """The checkpoint of one host. Owned by the pipeline. One call at a time, from any thread.
 
     `fresh`: no session has used it yet, so it is new, or the old one was lost.
     `damaged`: the old one was found damaged, and was renamed.
@@ -109,13 +109,13 @@ class Checkpoints:
         return [_from_row(row) for row in rows]
 
     def save(self, sources: Iterable[Source]) -> None:
-        """Save `sources`; they are durable when this returns."""
+        """Save `sources`. They are durable when this returns."""
         with self._database:
             self._write(sources)
 
     @property
     def place(self) -> Place | None:
-        """The partition of the host; None: no session has determined it yet."""
+        """The partition of the host. None: no session has determined it yet."""
         row = self._database.execute("SELECT partition, version, leaving FROM standing").fetchone()
         return Place(partition=row[0], version=row[1], leaving=row[2]) if row else None
 
@@ -179,7 +179,7 @@ class Checkpoints:
             )
 
     def close(self) -> None:
-        """Close the file; everything saved is durable already."""
+        """Close the file. Everything saved is durable already."""
         self._database.close()
 
     def _write(self, sources: Iterable[Source]) -> None:
@@ -238,7 +238,7 @@ class Checkpoints:
 
 
 def acknowledged_sources(path: Path) -> list[Source]:
-    """The sources of another host's checkpoint of which something is acknowledged; [] if it cannot be read."""
+    """The sources of another host's checkpoint of which something is acknowledged. [] if it cannot be read."""
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
             rows = database.execute(f"SELECT {_COLUMNS} FROM sources WHERE offset > origin").fetchall()  # noqa: S608

@@ -21,7 +21,7 @@ def pass_over(_directory: str, _error: OSError) -> None:
 
 
 def expand(directory: str, unlisted: Unlisted = pass_over) -> Iterable[str]:
-    """The directories that a pattern matches, each with a slash at its end; one without wildcards as it is.
+    """The directories that a pattern matches, each with a slash at its end. One without wildcards as it is.
 
     `**` does not follow symbolic links, as in a shell: two links to a directory above would never come to an end.
     """
@@ -58,7 +58,7 @@ def _directories(parent: str, pattern: str, unlisted: Unlisted) -> "list[os.DirE
 
 
 def listed(directory: str, unlisted: Unlisted) -> "list[os.DirEntry[str]]":
-    """The entries of a directory; none if it does not exist or cannot be listed."""
+    """The entries of a directory. Empty if it does not exist or cannot be listed."""
     try:
         with os.scandir(directory) as entries:
             return list(entries)
@@ -76,7 +76,7 @@ def _is_directory(path: str, unlisted: Unlisted) -> bool:
 
 
 def _report(path: str, error: OSError, unlisted: Unlisted) -> None:
-    """A directory that is gone has no names; that links form a circle, or are too long, is no matter of rights."""
+    """A directory that is gone has no names. That links form a circle, or are too long, is no matter of rights."""
     if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}:
         unlisted(path.rstrip(os.sep) or os.sep, error)
 
@@ -104,7 +104,7 @@ def link_targets(path: str) -> Iterator[str]:
 
 
 def real_path(path: str) -> str:
-    """`path` without symbolic links; as it is if other users replace its links faster than they can be read.
+    """`path` without symbolic links. As it is if other users replace its links faster than they can be read.
 
     `os.path.realpath` of Python 3.11 raises OSError if a link becomes a file or directory while it is read.
     """
@@ -154,13 +154,13 @@ def path_matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
 
 
 def _step(part: str) -> "Step":
-    """Whether a part of a path matches; a hidden one only where the pattern begins with a dot, as in a shell."""
+    """Whether a part of a path matches. A hidden one only where the pattern begins with a dot, as in a shell."""
     is_match, is_plain, hidden = re.compile(fnmatch.translate(part)).match, not glob.has_magic(part), part[:1] == "."
     return lambda text: text == part if is_plain else (hidden or text[:1] != ".") and is_match(text) is not None
 
 
 def _fits(parts: Sequence[str], steps: "Sequence[Step | None]") -> bool:
-    """Whether all parts of a path match; None, for `**`: any number of directories, or of parts at the end."""
+    """Whether all parts of a path match. None, for `**`: any number of directories, or of parts at the end."""
     if not steps:
         return not parts
     if not parts:
@@ -177,7 +177,7 @@ Step = Callable[[str], object]
 
 
 def _leads(path: str, steps: Sequence[Step | None]) -> bool:
-    """Whether all parts of a path match as far as there are steps; None, for `**`: whatever follows matches."""
+    """Whether all parts of a path match as far as there are steps. None, for `**`: whatever follows matches."""
     parts = path.split(os.sep)[1:]
     for part, step in zip(parts, steps, strict=False):
         if step is None:

@@ -34,7 +34,7 @@ _NO_LINKS = 0x02 | 0x04
 
 
 class NotFollowed(OSError):  # noqa: N818 - the name says what happened
-    """A link that is not followed; `reason` names it and the cause."""
+    """A link that is not followed. `reason` names it and the cause."""
 
     def __init__(self, reason: str, path: str) -> None:
         super().__init__(errno.ELOOP, reason, path)
@@ -140,7 +140,7 @@ class Links:
             return False
 
     def _may_be_read_as(self, name: str, path: str, status: os.stat_result | None) -> bool:
-        """Whether a file may be read as `name`; `status`: of the open file, None: it is not open. Raises OSError."""
+        """Whether a file may be read as `name`. `status`: of the open file, None: it is not open. Raises OSError."""
         directory = os.path.dirname(name)
         if os.path.dirname(path) == directory or self._is_below_a_root(path):
             return True
@@ -216,7 +216,7 @@ def is_directory_of_others(directory: os.stat_result, file: os.stat_result) -> b
 
 
 class _Walk:
-    """One step after the other from the root directory; links are read and noted here, and never by the kernel."""
+    """One step after the other from the root directory. Links are read and noted here, and never by the kernel."""
 
     def __init__(self, path: str) -> None:
         self.claims: list[_Claim] = []
@@ -248,14 +248,14 @@ class _Walk:
 
     @property
     def owners(self) -> set[int] | None:
-        """The users, besides root and the user of the producer, who can change where the way leads; None: any user."""
+        """The users, besides root and the user of the producer, who can change where the way leads. None: any user."""
         is_open = self._is_open or bool(self.here.status.st_mode & stat.S_IWOTH)
         if is_open or any(claim.is_shared for claim in self.claims):
             return None
         return (self._owners | {claim.owner for claim in self.claims}) - {0, os.geteuid()}
 
     def file(self) -> tuple[str, os.stat_result]:
-        """Go to the directory of the file; its name there, and what it is."""
+        """Go to the directory of the file. Its name there, and what it is."""
         end = self._go()
         if end is None:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self._path)
@@ -276,7 +276,7 @@ class _Walk:
         return None
 
     def _step(self, name: str) -> os.stat_result | None:
-        """Go into a directory, or along a link; what a file at the end of the way is."""
+        """Go into a directory, or along a link. What a file at the end of the way is."""
         try:
             found = os.open(name, _PLACE, dir_fd=self.here.descriptor)
         except OSError as error:
@@ -344,11 +344,11 @@ class _How(ctypes.Structure):
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _REFUSALS = {errno.ENOSYS, errno.EPERM, errno.EINVAL, errno.E2BIG}
-"""What kernels before 5.6 and filters of system calls answer to openat2(2); then each step is checked here."""
+"""What kernels before 5.6 and filters of system calls answer to openat2(2). Then each step is checked here."""
 
 
 def _opened_without_links(path: str, flags: int) -> int | None:
-    """The file at `path`, if no link is on the way; None: one is, or the kernel cannot check. Raises OSError."""
+    """The file at `path`, if no link is on the way. None: one is, or the kernel cannot check. Raises OSError."""
     how = _How(flags, 0, _NO_LINKS)
     while True:
         descriptor = _libc.syscall(_OPENAT2, _AT_FDCWD, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))

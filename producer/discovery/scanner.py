@@ -30,7 +30,7 @@ from shipper import events
 
 COMPRESSED = (".gz", ".zst", ".bz2", ".xz", ".lz4", ".Z")
 GONE = (FileNotFoundError, NotADirectoryError)
-"""Errors that mean that a file is gone; all others (EMFILE, EACCES, EIO, ESTALE) mean "unknown"."""
+"""Errors that mean that a file is gone. All others (EMFILE, EACCES, EIO, ESTALE) mean "unknown"."""
 TICK_NS = 2_000_000_000  # the coarsest clock of a file system
 LONGEST_COUNT = 3  # digits: app.log.12 is a count and grows with age, app.log-20261120 a date and does not
 _ROTATED_NAME = re.compile(r"([.\-_]\d[\dTZ:+\-_.]*)?(\.(gz|zst|bz2|xz|lz4|Z))?")
@@ -154,7 +154,7 @@ def scan(watched: Watched) -> ScanResult:
 def _not_excluded(
     watched: Watched, to_excluded: dict[str, str], unlisted: dict[str, OSError]
 ) -> "Iterator[tuple[str, os.DirEntry[str] | None]]":
-    """The names that are watched; `to_excluded` gets those that lead over links to excluded ones."""
+    """The names that are watched. `to_excluded` gets those that lead over links to excluded ones."""
     real_directories: dict[str, str] = {}
     for path, entry in _names(watched, unlisted).items():
         if watched.exclude:
@@ -168,7 +168,7 @@ def _not_excluded(
 
 
 def _excluded_target(path: str, watched: Watched, real_directories: dict[str, str], *, is_link: bool) -> str:
-    """The excluded name to which links lead from `path`; empty: there is none."""
+    """The excluded name to which links lead from `path`. Empty: there is none."""
     if path in watched.own:
         return ""
     if is_link:
@@ -182,7 +182,7 @@ def _excluded_target(path: str, watched: Watched, real_directories: dict[str, st
 
 
 def excluded_twin(path: str, key: Key, watched: Watched, listing: "Listing") -> str:
-    """An excluded name of the file `key`, which is also at `path`; empty: there is none. Raises OSError.
+    """An excluded name of the file `key`, which is also at `path`. Empty: there is none. Raises OSError.
 
     A name that a rotation gave to the file does not count: a rotated file is excluded so that it is not read twice.
     """
@@ -296,7 +296,7 @@ class _Entries(NamedTuple):
 
 
 def _changed_at(directory: str) -> int:
-    """When names in it changed last, ns; -1: it is not there. Raises OSError."""
+    """When names in it changed last, ns. -1: it is not there. Raises OSError."""
     try:
         return os.stat(directory).st_mtime_ns
     except GONE:
@@ -304,7 +304,7 @@ def _changed_at(directory: str) -> int:
 
 
 def age(seen: Seen, original: str) -> tuple[int, int, str]:
-    """Orders the rotations of `original`, the oldest first; by their counts if one tick of the clock wrote them."""
+    """Orders the rotations of `original`, the oldest first. By their counts if one tick of the clock wrote them."""
     suffix = seen.path[len(original) :]
     found = _ROTATED.match(suffix)
     is_count = found is not None and len(found[1]) <= LONGEST_COUNT
@@ -334,7 +334,7 @@ def _without_date(path: str) -> list[str]:
 
 
 def is_at(path: str, key: tuple[int, int]) -> bool:
-    """Whether the file `key` is at `path`; True also where that is unknown."""
+    """Whether the file `key` is at `path`. True also where that is unknown."""
     try:
         found = os.stat(path)
     except OSError as error:
@@ -343,7 +343,7 @@ def is_at(path: str, key: tuple[int, int]) -> bool:
 
 
 def size_at(path: str, key: Key) -> int:
-    """The size of the file `key`, if it is at `path`; 0: that is unknown."""
+    """The size of the file `key`, if it is at `path`. 0: that is unknown."""
     try:
         found = os.stat(path)
     except OSError:
@@ -362,7 +362,7 @@ def scan_file(path: str) -> Seen | None:
 
 
 def names(pattern: str) -> list[str]:
-    """The names that a pattern matches, excluded or not; one without a wildcard is itself, where it exists."""
+    """The names that a pattern matches, excluded or not. One without a wildcard is itself, where it exists."""
     found = sorted(matches(pattern, pass_over)) if glob.has_magic(pattern) else []
     itself = [pattern] if os.path.lexists(pattern) else []
     return [name.rstrip("/") for name in dict.fromkeys([*itself, *found])]

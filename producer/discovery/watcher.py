@@ -26,11 +26,11 @@ REMOTE = (
     | {"nfs", "nfs4", "ocfs2", "orangefs", "panfs", "prl_fs", "pvfs2", "smb3", "smbfs"}
     | {"vboxsf", "virtiofs", "vmhgfs"}
 )
-"""Types in mountinfo; a type with a dot, as `fuse.sshfs`, counts by what is before it."""
+"""Types in mountinfo. A type with a dot, as `fuse.sshfs`, counts by what is before it."""
 
 
 def remote_devices(mountinfo: str = "/proc/self/mountinfo") -> set[int]:
-    """The device numbers of file systems that other machines may write to; none if the kernel does not list them."""
+    """The device numbers of file systems that other machines may write to. Empty if the kernel does not list them."""
     try:
         with open(mountinfo, encoding="utf-8", errors="replace") as lines:
             return {device for line in lines if (device := _remote_device(line)) is not None}
@@ -47,7 +47,7 @@ def _remote_device(line: str) -> int | None:
 
 
 MAX_HINTS = 5000
-"""Maximum number of changed files between two scans; more cause a full scan."""
+"""Maximum number of changed files between two scans. More cause a full scan."""
 PAUSE_SECONDS = 0.03
 """Between two reads of events: a file that is written without a pause costs one hint."""
 READ_BYTES = 1024 * 1024
@@ -55,7 +55,7 @@ _EVENT = struct.Struct("iIII")  # watch, mask, cookie, length of the name that f
 
 
 class Wake:
-    """One event that many can set; `rouse` from the loop, `hint` from any thread."""
+    """One event that many can set. `rouse` from the loop, `hint` from any thread."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -104,7 +104,7 @@ class Wake:
 
 
 class Watcher:
-    """Turns the kernel's notifications into hints; trouble only costs the hints. Owned by the event loop.
+    """Turns the kernel's notifications into hints. Trouble only costs the hints. Owned by the event loop.
 
     `is_name`: whether a path is known to lead to a file. `concerns`: whether a path that comes or goes matters at all.
     """
@@ -172,7 +172,7 @@ class Watcher:
         return number == 0
 
     def _watch(self, directory: str, before: dict[int, set[str]]) -> int:
-        """The number of the error; 0: hints come. EREMOTE: other machines write there, and no hint comes of that."""
+        """The number of the error. 0: hints come. EREMOTE: other machines write there, and no hint comes of that."""
         if directory in self._remote and _is_remote(directory):
             return errno.EREMOTE
         watch = _inotify().inotify_add_watch(self._descriptor, os.fsencode(directory), _mask())
@@ -236,7 +236,7 @@ class Watcher:
 
 @functools.cache
 def _inotify() -> Any:
-    """The kernel's notifications as watchdog has them; None: there are none here.
+    """The kernel's notifications as watchdog has them. None: there are none here.
 
     Imported when a directory is to be watched: a tenth of a program's start that `--once` need not wait for.
     """

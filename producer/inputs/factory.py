@@ -75,7 +75,7 @@ class Inputs:
             spool.hint_to(hint)
 
     def stop(self) -> None:
-        """Stop reading; what is spooled is still shipped. Does not wait."""
+        """Stop reading. What is spooled is still shipped. Does not wait."""
         self.stopping = True
         for reader in self._readers:
             reader.stop()
@@ -197,7 +197,7 @@ class _Spools:
 
 
 def with_spools(following: Following, names: Mapping[str, str], patterns: Sequence[str] = ()) -> Following:
-    """The same with the spools, too; `names`: archive names by the local path of the spool.
+    """The same with the spools, too. `names`: archive names by the local path of the spool.
 
     `patterns`: where more of them will be, which `names` has then.
     """

@@ -42,7 +42,7 @@ class Bookmarks:
         self._before = directory / "cursor.before"
 
     def load(self) -> Bookmark | None:
-        """The newest bookmark; None: there is none. A damaged one is kept aside, and the one before it is taken."""
+        """The newest bookmark. None: there is none. A damaged one is kept aside, and the one before it is taken."""
         if not self._path.exists():
             return None
         found = _read(self._path)
@@ -85,7 +85,7 @@ Entry = Mapping[str, Any]
 
 
 def parse(line: bytes) -> Entry | None:
-    """One line of `journalctl --output=json`; None: it is none."""
+    """One line of `journalctl --output=json`. None: it is none."""
     try:
         entry = json.loads(line)
     except ValueError:
@@ -116,7 +116,7 @@ def line_of(entry: Entry, style: str) -> bytes:
 
 
 def lost_between(before: str, after: str) -> int:
-    """How many entries are between two cursors, by their sequence numbers; at least 1 if these are unknown."""
+    """How many entries are between two cursors, by their sequence numbers. At least 1 if these are unknown."""
     first, second = _fields(before), _fields(after)
     try:
         between = int(second["i"], 16) - int(first["i"], 16) - 1
@@ -126,7 +126,7 @@ def lost_between(before: str, after: str) -> int:
 
 
 def _priority(entry: Entry) -> bytes:
-    """The facility and the severity of an entry as syslog has them; empty: it has no severity."""
+    """The facility and the severity of an entry as syslog has them. Empty: it has no severity."""
     facility, severity = _first(entry, "SYSLOG_FACILITY"), _first(entry, "PRIORITY")
     if severity not in _SEVERITIES:
         return b""
@@ -151,7 +151,7 @@ def _bytes(value: object) -> bytes:
 
 
 def _time(entry: Entry) -> bytes:
-    """RFC 3339 with microseconds, UTC; 1970 where the entry has no time that is one."""
+    """RFC 3339 with microseconds, UTC. 1970 where the entry has no time that is one."""
     try:
         seconds, micros = divmod(int(_first(entry, "__REALTIME_TIMESTAMP")), 1_000_000)
         when = dt.datetime.fromtimestamp(seconds, tz=dt.UTC)
@@ -169,7 +169,7 @@ class Step(NamedTuple):
 
 
 def step(again: bytes, data: bytes) -> Step:
-    """`again`: what the spool holds and is expected to be read again; `data`: whole lines that were read now."""
+    """`again`: what the spool holds and is expected to be read again. `data`: whole lines that were read now."""
     if again.startswith(data):
         return Step(again[len(data) :], b"", differs=False)
     if data.startswith(again):
@@ -179,7 +179,7 @@ def step(again: bytes, data: bytes) -> Step:
 
 
 def reached(again: bytes, line: bytes) -> tuple[bytes, int]:
-    """What of `again` begins with `line`, and how many whole lines are before it; b"" where it does not come."""
+    """What of `again` begins with `line`, and how many whole lines are before it. B"" where it does not come."""
     at = whole = 0
     for held in io.BytesIO(again):
         if line.startswith(held):
@@ -265,7 +265,7 @@ class Journald(Reader):
     # -- one run of journalctl ----------------------------------------------------------------------------------
 
     def _follow(self) -> tuple[bool, str]:
-        """One run of journalctl: whether anything came, and why it ended; "" where all is well."""
+        """One run of journalctl: whether anything came, and why it ended. "" where all is well."""
         number, length = (self._mark.number, self._mark.length) if self._mark else (0, 0)
         self._again = self.spool.unrecorded(number, length)
         if not self._again:
@@ -289,7 +289,7 @@ class Journald(Reader):
             return got_some, lines[-1] if lines else f"exit code {process.returncode}"
 
     def _take_all(self, process: "subprocess.Popen[bytes]") -> bool:
-        """Entries into the spool until journalctl ends, or until the stop; whether any came."""
+        """Entries into the spool until journalctl ends, or until the stop. Whether any came."""
         assert process.stdout is not None  # noqa: S101 - for the type checker
         pipe = process.stdout.fileno()
         poll = select.poll()
@@ -315,7 +315,7 @@ class Journald(Reader):
         return got_some
 
     def _parsed(self, whole: bytes) -> list[Entry]:
-        """The entries of some lines; what is none is counted."""
+        """The entries of some lines. What is none is counted."""
         lines = [line for line in whole.split(b"\n") if line]
         found = [entry for line in lines if (entry := parse(line))]
         if len(found) < len(lines):
@@ -351,7 +351,7 @@ class Journald(Reader):
     # -- what vanished ------------------------------------------------------------------------------------------
 
     def _after_mark(self, found: list[Entry]) -> list[Entry]:
-        """The entries after the bookmark; the first that journalctl prints is the one at it, if it is still there."""
+        """The entries after the bookmark. The first that journalctl prints is the one at it, if it is still there."""
         assert self._mark is not None  # noqa: S101 - for the type checker
         cursor = self._mark.cursor
         if cursor_of(found[0]) == cursor:

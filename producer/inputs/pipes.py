@@ -44,7 +44,7 @@ class Pipe(Reader):
                 self._end_torn_line()
 
     def _replaced(self) -> int:
-        """The descriptor of what took the place of the medium; -1: nothing did."""
+        """The descriptor of what took the place of the medium. -1: nothing did."""
         return -1
 
     def _end_torn_line(self) -> None:
@@ -53,7 +53,7 @@ class Pipe(Reader):
             self.append(b"\n")
 
     def _move(self, most: int) -> int:
-        """Move what there is; 0: the end."""
+        """Move what there is. 0: the end."""
         try:
             if self._splices:
                 return self.spool.move(self.descriptor, most)
@@ -104,7 +104,7 @@ class Fifo(Pipe):
         self._goes_on = unread_bytes(self.descriptor) > 0
 
     def release(self) -> None:
-        """Close it; a writer meets EPIPE until the next start."""
+        """Close it. A writer meets EPIPE until the next start."""
         os.close(self.descriptor)
 
     def _replaced(self) -> int:

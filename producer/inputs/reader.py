@@ -1,4 +1,4 @@
-"""A thread that reads from a medium and appends to a spool; it can be stopped at any time, and never dies silently."""
+"""A thread that reads from a medium and appends to a spool. It can be stopped at any time, and never dies silently."""
 
 import fcntl
 import os
@@ -33,7 +33,7 @@ class Reader(ABC):
         events.input_started(input=self.spool.name)
 
     def stop(self) -> None:
-        """Request the end; does not wait for it."""
+        """Request the end. Does not wait for it."""
         self._stopping.set()
         self.spool.stop()
         if self._ending >= 0:
@@ -68,7 +68,7 @@ class Reader(ABC):
 
     @abstractmethod
     def read(self) -> None:
-        """Read until the medium ends or `_stopping` is set; `_ending` becomes readable then."""
+        """Read until the medium ends or `_stopping` is set. `_ending` becomes readable then."""
 
     @abstractmethod
     def release(self) -> None:
@@ -83,7 +83,7 @@ class Reader(ABC):
         """End the spools that need not be any more."""
 
     def append(self, data: bytes, spool: Spool | None = None) -> None:
-        """Append the bytes that were read; what cannot be written before a stop is lost, and logged as lost."""
+        """Append the bytes that were read. What cannot be written before a stop is lost, and logged as lost."""
         spool = spool or self.spool
         lost = spool.append(data)
         if lost:

@@ -18,7 +18,7 @@ from producer.inputs.spool import Progress, Spool
 
 
 class Sender(enum.Enum):
-    """What is kept of the address that a message came from; of a unix socket there is none."""
+    """What is kept of the address that a message came from. Of a unix socket there is none."""
 
     LEFT_OFF = "none"
     LINE = "line"  #: it stands before the message, with a blank after it
@@ -26,7 +26,7 @@ class Sender(enum.Enum):
 
 
 def address_of(peer: object) -> str:
-    """The address of a peer of a socket; empty: it has none. One of IPv4 is the same over a socket of IPv6."""
+    """The address of a peer of a socket. Empty: it has none. One of IPv4 is the same over a socket of IPv6."""
     if not isinstance(peer, tuple):
         return ""
     with contextlib.suppress(ValueError):
@@ -36,7 +36,7 @@ def address_of(peer: object) -> str:
 
 
 def with_address(address: str, lines: bytes) -> bytes:
-    """Whole lines, each with the address and a blank in front; as they are where there is no address."""
+    """Whole lines, each with the address and a blank in front. As they are where there is no address."""
     before = f"{address} ".encode()
     return before + lines[:-1].replace(b"\n", b"\n" + before) + b"\n" if address and lines else lines
 
@@ -88,7 +88,7 @@ class Senders:
 
     @contextlib.contextmanager
     def writing(self, address: str) -> Iterator[Spool | None]:
-        """The spool of a sender, which does not end inside the block; None: the bound is reached, or no address."""
+        """The spool of a sender, which does not end inside the block. None: the bound is reached, or no address."""
         known = self._begun(address) if address else None
         try:
             yield known.spool if known else None

@@ -87,12 +87,12 @@ def doomed(directory: Path) -> list[Segment]:
 
 
 def rotated_name(number: int, lost: int) -> str:
-    """The name of rotated file `number`; `lost`: bytes after it that could never be read."""
+    """The name of rotated file `number`. `lost`: bytes after it that could never be read."""
     return f"{LOG}-{number:020d}" + (f".lost-{lost}" if lost else "")
 
 
 def next_number(directory: Path) -> int:
-    """After every number that there was; a file keeps it for when all rotated files are deleted. Durable."""
+    """After every number that there was. A file keeps it for when all rotated files are deleted. Durable."""
     path = directory / "number"
     kept = path.read_bytes().strip() if path.exists() else b""
     there = [segment.number + 1 for segment in (*rotated(directory), *doomed(directory))]
@@ -123,7 +123,7 @@ def _found(directory: Path, prefix: str) -> list[Segment]:
 
 SEGMENT_BYTES = 16 * 1024 * 1024
 PARTS = 4
-"""Minimum number of segments of a spool; it is short of space when only one of them would fit."""
+"""Minimum number of segments of a spool. It is short of space when only one of them would fit."""
 RETRY_SECONDS = 1.0
 """Between two attempts to write to a full disk."""
 
@@ -169,7 +169,7 @@ class SpoolNames(Mapping[str, str]):
 
 
 class Spool:
-    """The spool of one input. One thread appends, the pipeline tends; one process at a time (the state's lock)."""
+    """The spool of one input. One thread appends, the pipeline tends. One process at a time (the state's lock)."""
 
     def __init__(self, directory: Path, name: str, *, limit_bytes: int, space: Space | None = None) -> None:
         make_directory(directory, mode=0o700)
@@ -197,7 +197,7 @@ class Spool:
     # -- the input's thread -------------------------------------------------------------------------------------
 
     def wait_for_space(self) -> int:
-        """Bytes that fit; waits until some do. 0: the spool is stopped."""
+        """Bytes that fit. Waits until some do. 0: the spool is stopped."""
         with self._changed:
             while not self._stopped and self._space.free <= 0:
                 if not self._full:
@@ -225,7 +225,7 @@ class Spool:
         return min(free, max(1, self._segment_bytes - self._size))
 
     def append(self, data: bytes) -> int:
-        """Write all of `data`; a full disk is waited for. How many bytes a stop left unwritten."""
+        """Write all of `data`. A full disk is waited for. How many bytes a stop left unwritten."""
         view = memoryview(data)
         while view:
             try:
@@ -242,7 +242,7 @@ class Spool:
         return 0
 
     def move(self, source: int, most: int) -> int:
-        """Move at most `most` bytes out of an open pipe without a copy in between that a kill could lose; 0: its end.
+        """Move at most `most` bytes out of an open pipe without a copy in between that a kill could lose. 0: its end.
 
         Raises BlockingIOError where there is nothing now, and OSError (EINVAL) where `source` is no pipe.
         """
@@ -281,7 +281,7 @@ class Spool:
                 self._holders -= 1
 
     def cut(self, lost: int) -> bool:
-        """Rotate now, with `lost` bytes in the name: they could never be read. Waits for it; False: stopped first."""
+        """Rotate now, with `lost` bytes in the name: they could never be read. Waits for it. False: stopped first."""
         with self._changed:
             self._opened()
             self._cut = lost
@@ -397,13 +397,9 @@ class Spool:
         self._held = held
 
     @property
-    def _is_short(self) -> bool:
-        return self._space.free <= self._segment_bytes
-
-    @property
     def _rotates_early(self) -> bool:
         """Whether space is short and this spool has its part of it: many logs, each of them short, must not fill it."""
-        is_shared = self._space.spools > 1 and self._is_short
+        is_shared = self._space.spools > 1 and self._space.free <= self._segment_bytes
         return is_shared and self._size >= max(1, self._segment_bytes // self._space.spools) and not self.is_torn
 
     def _opened(self) -> int:
@@ -445,7 +441,7 @@ class Spool:
             self._release(segment.doomed, progress.sources.get(segment.key), release)
 
     def _delete_the_doomed(self, progress: Progress, release: Callable[[Source], None]) -> None:
-        """Delete what the checkpoint on disk does not know by its inode any more; a kill may have come between."""
+        """Delete what the checkpoint on disk does not know by its inode any more. A kill may have come between."""
         for segment in doomed(self.directory):
             if segment.path not in self._released:
                 self._release(segment.path, progress.sources.get(segment.key), release)

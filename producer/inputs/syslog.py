@@ -33,7 +33,7 @@ from shipper.errors import ConfigError
 
 EXAMPLES = "udp:127.0.0.1:514, tcp:127.0.0.1:601, unix:/dev/log or unix-stream:/run/app/log"
 BUFFER_BYTES = 4 * 1024 * 1024
-"""Requested receive buffer of datagram sockets, bytes; the kernel grants at most net.core.rmem_max."""
+"""Requested receive buffer of datagram sockets, bytes. The kernel grants at most net.core.rmem_max."""
 BACKLOG = 128
 RXQ_OVFL = 40
 """SO_RXQ_OVFL of Linux, which the socket module does not name."""
@@ -41,7 +41,7 @@ _MAX_PORT = 65535
 
 
 class Address(NamedTuple):
-    """One address; `path` of a unix socket, else `host` and `port`."""
+    """One address. `path` of a unix socket, else `host` and `port`."""
 
     kind: str  #: udp, tcp, unix, unix-stream
     host: str = ""
@@ -128,7 +128,7 @@ def _place(address: Address, kind: socket.SocketKind) -> tuple[socket.AddressFam
 
 
 def _open_to_all(path: str) -> None:
-    """Give every user the right to write to a socket; a link in its place would change another file. Raises OSError."""
+    """Give every user the right to write to a socket. A link in its place would change another file. Raises OSError."""
     descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
@@ -166,7 +166,7 @@ def _is_served(path: str) -> bool:
 # -- messages: bytes in, lines out -------------------------------------------------------------------------------------
 
 MAX_MESSAGE_BYTES = 64 * 1024
-"""Of one line; a longer message is split over lines, never cut short or dropped."""
+"""Of one line. A longer message is split over lines, never cut short or dropped."""
 
 _COUNT = re.compile(rb"([1-9][0-9]{0,8}) <(?:[0-9]|[1-9][0-9]|1[0-8][0-9]|19[01])>")
 """A count, and the PRI of the message: 0 to 191 (RFC 5424, section 6.2.1)."""
@@ -183,7 +183,7 @@ class _Framing(enum.Enum):
 
 
 def line_of(message: bytes) -> bytes:
-    """A whole message as one line with its newline; b"" where nothing is in it."""
+    """A whole message as one line with its newline. B"" where nothing is in it."""
     body = message.rstrip(b"\0")
     if body.endswith(b"\n"):
         body = body[:-1].removesuffix(b"\r")
@@ -213,7 +213,7 @@ class Frames:
         return line_of(held)
 
     def _take(self) -> bytes | None:
-        """The next line; None: more must come first."""
+        """The next line. None: more must come first."""
         if self._left:
             return self._take_counted()
         if self._framing is not _Framing.ENDED:
@@ -278,7 +278,7 @@ LOG_SECONDS = 10.0
 """Minimum seconds between two events about datagrams that the kernel dropped."""
 _COUNTER = struct.Struct("=I")
 _SO_MEMINFO, _DROPS_AT = 55, 8
-"""Of Linux: memory figures of a socket, nine counters; the last one: dropped datagrams, modulo 2**32."""
+"""Of Linux: memory figures of a socket, nine counters. The last one: dropped datagrams, modulo 2**32."""
 _WRAPS = 1 << 32
 
 
@@ -360,7 +360,7 @@ class Syslog(Reader):
             self._senders.stop()
 
     def _wait_seconds(self) -> float | None:
-        """Until something is due; None: nothing is."""
+        """Until something is due. None: nothing is."""
         due = [max(0.0, self._log_at - time.monotonic())] if self._unlogged else []
         if not self._accepts:
             due.append(min(1.0, self._idle_seconds))  # then a connection may be idle
@@ -379,7 +379,7 @@ class Syslog(Reader):
         self._log_dropped(math.inf)
 
     def release(self) -> None:
-        """Close every socket; a unix socket's name goes, too."""
+        """Close every socket. A unix socket's name goes, too."""
         for connection in (*self._connections, self._socket):
             connection.close()
         self._selector.close()
@@ -388,7 +388,7 @@ class Syslog(Reader):
                 os.unlink(self._address.path)
 
     def _turn(self, wait_seconds: float | None) -> bool:
-        """What is there now, appended in one go; whether there was something."""
+        """What is there now, appended in one go. Whether there was something."""
         came: list[_From] = []
         ready = [key for key, _ in self._selector.select(wait_seconds) if key.fileobj != self._ending]
         for key in ready:
@@ -434,16 +434,12 @@ class Syslog(Reader):
             while size < BATCH_BYTES:
                 message, more, _, peer = self._socket.recvmsg(MAX_DATAGRAM_BYTES, socket.CMSG_SPACE(_COUNTER.size))
                 if line := line_of(message):
-                    came.append((address_of(peer) if self._names_senders else "", line))
+                    came.append(("" if self._sender is Sender.LEFT_OFF else address_of(peer), line))
                 size += len(message) + MESSAGE_COST_BYTES
                 for level, kind, data in more:  # with each datagram the total number that the kernel has dropped
                     if (level, kind) == (socket.SOL_SOCKET, RXQ_OVFL):
                         self._note_dropped(data)
         return came
-
-    @property
-    def _names_senders(self) -> bool:
-        return self._sender is not Sender.LEFT_OFF
 
     def _note_dropped(self, counter: bytes) -> None:
         (dropped,) = _COUNTER.unpack(counter[: _COUNTER.size])
@@ -457,7 +453,7 @@ class Syslog(Reader):
             self._unlogged, self._log_at = 0, time.monotonic() + LOG_SECONDS
 
     def _accept(self) -> _From:
-        """Take a connection, if need be in place of an idle one; what that one had begun is a line."""
+        """Take a connection, if need be in place of an idle one. What that one had begun is a line."""
         idle = None
         if len(self._connections) >= self._max_connections and not (idle := self._longest_idle()):
             self._accepts = False

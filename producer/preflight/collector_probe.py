@@ -14,7 +14,7 @@ APPLY = "run: fshipper partition apply"
 
 
 async def ask_as_collector(settings: Settings) -> list[Finding]:
-    """Findings about the server, its streams and the bucket of the collectors; the first refusal ends them."""
+    """Findings about the server, its streams and the bucket of the collectors. The first refusal ends them."""
     found: list[Finding] = []
     prefix = settings.logs.subject
     try:

@@ -169,7 +169,7 @@ def skips(following: Following, sources: Tailer) -> Iterator[Skip]:
 
 
 def _why(name: str, pattern: str, following: Following, read: Mapping[Key, str], sources: Tailer) -> Skip | None:
-    """The reason of one name; None: it is read, or is not worth a word."""
+    """The reason of one name. None: it is read, or is not worth a word."""
     excluding = [each for each in following.watched.exclude if Watched((), (each,)).excludes(name)]
     try:
         found = os.stat(name)
@@ -224,7 +224,7 @@ def _whose(path: str) -> str:
 
 
 def copy_checkpoint(original: Path, copy: Path) -> None:
-    """Copy a checkpoint as it stands, also while a producer writes it; nothing where there is none.
+    """Copy a checkpoint as it stands, also while a producer writes it. Nothing where there is none.
 
     Raises ConfigError: this user may not read it; Fatal: it cannot be copied.
     """

@@ -58,7 +58,7 @@ SIGNS = {Sign.GOOD: table_printer.GOOD, Sign.NOTE: SAME, Sign.WARNING: CHANGED, 
 
 
 def print_report(report: Report, redacted: Redacted | None = None, *, as_json: bool) -> None:
-    """Where it would go, what would be read, what not and why, and what would be redacted; for scripts one object."""
+    """Where it would go, what would be read, what not and why, and what would be redacted. For scripts one object."""
     if as_json:
         shown: dict[str, Any] = report._asdict()
         shown["reads"] = [read._asdict() for read in report.reads]

@@ -1,4 +1,4 @@
-"""Checks whether the server would accept the data of this host, with the producer's own rights; nothing is stored."""
+"""Checks whether the server would accept the data of this host, with the producer's own rights. Nothing is stored."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +29,7 @@ from shipper.units import counted, format_bytes
 WRONG_LAST_SEQUENCE = 10071  # the answer to a probe that had every right and met the right stream
 OTHER_STREAM = 10060
 _OWN_ACCOUNT = re.compile(r"host-[0-9a-f]{8}|A[A-Z2-7]{55}")
-"""How `fshipper hosts` calls the accounts of hosts; a user may request its account in those only."""
+"""How `fshipper hosts` calls the accounts of hosts. A user may request its account in those only."""
 NOT_FOUND_STREAM = 10059
 NEARLY_FULL_PERCENT = 70
 """Above this the collector purges what producers may still want replayed."""
@@ -68,7 +68,7 @@ class Sending(NamedTuple):
 
 
 async def ask_server(settings: NatsSettings, sending: Sending) -> list[Finding]:
-    """Every check in the order in which a producer would meet it; it ends where no further request is possible."""
+    """Every check in the order in which a producer would meet it. It ends where no further request is possible."""
     findings: list[Finding] = []
     try:
         async with probing(settings, host=sending.host) as probe:
@@ -226,7 +226,7 @@ def _judge_direct(reply: ProbeReply, sending: Sending) -> Finding:
 
 
 def _judge_collector(reply: ProbeReply, sending: Sending) -> Finding:
-    """Whether a collector answers for this host's partition; a producer ships without one, too."""
+    """Whether a collector answers for this host's partition. A producer ships without one, too."""
     if reply.outcome is ProbeOutcome.DENIED:
         subject = control_up(sending.host)
         return wrong("collector", reply.denied, f'give the user the right to publish to "{subject}"')
@@ -238,7 +238,7 @@ def _judge_collector(reply: ProbeReply, sending: Sending) -> Finding:
 
 
 def _judge_name(reply: ProbeReply, sending: Sending) -> Finding:
-    """Whether another live producer with this host's name would be noticed at the start; it is shipped all the same."""
+    """Whether another live producer with this host's name would be noticed at the start. It is shipped all the same."""
     if reply.outcome is ProbeOutcome.ANSWERED:
         return good("name", f"another live producer that is called {sending.host} would be noticed")
     unchecked = f"whether another live producer is called {sending.host} is not checked at the start"

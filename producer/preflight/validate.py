@@ -1,4 +1,4 @@
-"""`fshipper validate`: whether the settings can be used, their values and sources; --connect checks the server, too.
+"""`fshipper validate`: whether the settings can be used, their values and sources. --connect checks the server, too.
 
 `fshipper validate --role`: what a machine's other roles need. The program of the role is run, never imported.
 """
@@ -33,7 +33,7 @@ HIDDEN = "***"
 
 
 def run(options: ValidateOptions) -> int:
-    """Show what the settings are and what is wrong with them; the exit code. Raises UsageError: of the options."""
+    """Show what the settings are and what is wrong with them. The exit code. Raises UsageError: of the options."""
     role, connect, as_json = options.role, options.connect, options.as_json
     if connect and role not in {Role.HOST, Role.COLLECTOR}:
         raise UsageError(f"--connect is for hosts and collectors, and the role is {role}", hint="leave out --connect")
@@ -62,7 +62,7 @@ def run(options: ValidateOptions) -> int:
 
 
 def _shown(settings: Settings, key: str) -> str:
-    """The value of a setting; secrets hidden."""
+    """The value of a setting. Secrets hidden."""
     section, _, name = key.partition(".")
     value = getattr(getattr(settings, section), name)
     if key == "nats.url":
@@ -219,7 +219,7 @@ def private(check: str, directory: Path) -> Finding:
 
 
 def writable(check: str, directory: Path) -> Finding:
-    """Whether `directory` can be written, or made where it is not there; nothing is made."""
+    """Whether `directory` can be written, or made where it is not there. Nothing is made."""
     existing = next((path for path in (directory, *directory.absolute().parents) if os.path.lexists(path)), Path("/"))
     if not existing.is_dir():
         return wrong(check, f"{existing} is no directory", "remove it, or choose another directory")

@@ -18,13 +18,14 @@ class Shapes:
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
         keywords = [(keyword.encode(), rule) for rule in rules for keyword in rule.keywords]
-        prefilters = [(b"", rule) for rule in rules if rule.prefilter]
-        self._all = [*prefilters, *keywords]
+        self._prefilters = [(b"", rule) for rule in rules if rule.prefilter]
+        self._all = [*self._prefilters, *keywords]
+        self._keywords = tuple(keyword for keyword, _ in keywords)
         self._by_keyword = {
             found: [each for each in keywords if each[0].startswith(found) or found.startswith(each[0])]
             for found, _ in keywords
         }
-        parts = [f"(?:{rule.prefilter})".encode() for _, rule in prefilters]
+        parts = [f"(?:{rule.prefilter})".encode() for _, rule in self._prefilters]
         parts += [re.escape(keyword) for keyword, _ in keywords]
         self._candidates = Linear(b"|".join(parts), max_memory=SHIPPED_MEMORY)
 
@@ -32,7 +33,8 @@ class Shapes:
         """What the expressions match in `text`."""
         ends: dict[str, int] = {}  # of long matches, by rule: within one, another would take as long
         for begin, end in self._candidates.finditer(text, 0, len(text)):
-            for keyword, rule in self._by_keyword.get(text[begin:end], self._all):
+            others = self._all if text.startswith(self._keywords, begin) else self._prefilters
+            for keyword, rule in self._by_keyword.get(text[begin:end], others):
                 if rule.expression is None or not text.startswith(keyword, begin) or begin < ends.get(rule.id, 0):
                     continue
                 if rule.not_after and begin and rule.not_after.match(text, begin - 1)[0][0] >= 0:

@@ -28,7 +28,7 @@ GONE = ResendReply(ResendAnswer.GONE)
 
 
 def to_missing(request: ResendRequest, sources: Tailer, window: Window) -> ResendReply:
-    """The reply to a collector that misses bytes; `RESENT` and `LASTING` promise that they are sent again.
+    """The reply to a collector that misses bytes. `RESENT` and `LASTING` promise that they are sent again.
 
     What is in flight is sent until it is acknowledged, even if its file no longer exists.
     """
@@ -51,7 +51,7 @@ def is_under_way(source: Source, start: int, window: Window) -> bool:
 
 
 def archived_elsewhere(request: ResendRequest, source: Source) -> ResendReply | None:
-    """The reply to a collector that misses bytes which another archive holds; None: they must be sent again.
+    """The reply to a collector that misses bytes which another archive holds. None: they must be sent again.
 
     If the collector's own archive held them before, it has lost them: then no archive is known to have all of them.
     """
@@ -62,7 +62,7 @@ def archived_elsewhere(request: ResendRequest, source: Source) -> ResendReply | 
 
 
 def _mark(source: Source, archive: str, archive_name: Callable[[str], str]) -> SourceMark:
-    """How far this host shipped a source, and what `archive` and the others hold of it; empty: all archives count."""
+    """How far this host shipped a source, and how much of it `archive` and others hold. Empty: all archives count."""
     return SourceMark(
         source=source.id,
         file=archive_name(source.file),
@@ -101,7 +101,7 @@ class ControlHandler:
         return await self._handle(subject, message) if message.get("ask") == MarksRequest.ASK else None
 
     async def _handle(self, _subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The fields of the reply; None: there is none."""
+        """The fields of the reply. None: there is none."""
         tailer = self._delivery.tailer
         if (receipts := ReceiptsReply.from_json(message)) is not None:
             self._check.unproven(tailer.ended_files.note_unsolicited(receipts))

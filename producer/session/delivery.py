@@ -55,7 +55,7 @@ class Window:
         return self.bytes < self._limit_bytes and len(self._open) < MAX_ENTRIES
 
     def open(self, entry: Entry, now: float) -> int:
-        """Put `entry` in flight; returns its token, which grows by one."""
+        """Put `entry` in flight. Returns its token, which grows by one."""
         token, self._next = self._next, self._next + 1
         self._open.append((token, entry, now))
         self.bytes += len(entry.payload) + ENTRY_BYTES
@@ -72,7 +72,7 @@ class Window:
         return entry
 
     def halve(self) -> None:
-        """Put half as much in flight from now on; acks raise it again."""
+        """Put half as much in flight from now on. Acks raise it again."""
         self._limit_bytes = max(self.bytes // 2, 1)  # one block is always possible
 
     @property
@@ -81,13 +81,13 @@ class Window:
         return {entry.piece.source for _, entry, _ in self._open}
 
     def end_of(self, source: str) -> int:
-        """End offset of the newest block of a source in flight; 0: none is."""
+        """End offset of the newest block of a source in flight. 0: none is."""
         pieces = (entry.piece for _, entry, _ in self._open if entry.piece.source == source)
         return max((piece.span.end for piece in pieces if piece.span.length), default=0)
 
     @property
     def oldest_sent_at(self) -> float:
-        """Monotonic time at which the oldest entry was sent; there must be one."""
+        """Monotonic time at which the oldest entry was sent. There must be one."""
         return self._open[0][2]
 
     def again(self, now: float) -> list[InFlight]:
@@ -224,7 +224,7 @@ class Delivery:
 
     @property
     def late_at(self) -> float:
-        """Monotonic time at which the oldest block in flight has waited too long; infinite: nothing is in flight."""
+        """Monotonic time at which the oldest block in flight has waited too long. Infinite: nothing is in flight."""
         return self.window.oldest_sent_at + self._task.ack_timeout if len(self.window) else math.inf
 
     def check_late(self) -> None:
@@ -234,7 +234,7 @@ class Delivery:
 
     @property
     def save_at(self) -> float:
-        """Monotonic time of the next save; infinite while everything is saved."""
+        """Monotonic time of the next save. Infinite while everything is saved."""
         return self._saver.next_at if self.tailer.acks.has_unsaved else math.inf
 
     async def save_if_due(self, _: Publisher | None = None) -> None:

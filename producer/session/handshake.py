@@ -19,7 +19,7 @@ from shipper.ports import Publisher
 
 
 class Handshake:
-    """Recovers a lost checkpoint, and agrees with the server on what is stored. Owned by the session factory."""
+    """Recovers a lost checkpoint, and agrees with the server on what is stored. Owned by `Sessions`."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Handshake:
             delivery.reopen()
 
     async def _go_back(self, session: Publisher, acks: AckTracker, last: Stored | None, stored: int) -> bool:
-        """Let sources go back to the offset that the server or an archive has; the stream holds all up to `stored`.
+        """Let sources go back to the offset that the server or an archive has. The stream holds all up to `stored`.
 
         False: some went back durably and must be opened anew; blocks in flight are void.
         """

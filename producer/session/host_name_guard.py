@@ -30,9 +30,9 @@ MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 PROCESSES = Path("/proc/self/ns/pid")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 CHECK_SECONDS, SHORTEST_SECONDS = 1.0, 0.05
-"""Intervals of the check at the start, in seconds; shorter if the other process sends heartbeats more often."""
+"""Intervals of the check at the start, in seconds. Shorter if the other process sends heartbeats more often."""
 MOST_WAIT_SECONDS = 60.0
-"""Maximum wait at the start for a heartbeat of another process; one that comes later raises an alert."""
+"""Maximum wait at the start for a heartbeat of another process. One that comes later raises an alert."""
 MAX_REPORT_SECONDS = 16.0
 """Maximum time for which a refused producer reports that, before it ends."""
 REMEMBER_SECONDS = 300.0
@@ -105,7 +105,7 @@ class _Newest(NamedTuple):
 
 
 class HostNameGuard:
-    """Detects another producer with this host's name. Owned by the heartbeats; `me` None: no check."""
+    """Detects another producer with this host's name. Owned by the heartbeats. `me` None: no check."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class HostNameGuard:
 
     @property
     def other(self) -> str:
-        """The other live process, for people; empty: none was seen recently."""
+        """The other live process, for people. Empty: none was seen recently."""
         return self._other if self._clock() - self._other_at < REMEMBER_SECONDS else ""
 
     async def _check(self, publisher: Publisher, within: float) -> None:

@@ -48,7 +48,7 @@ MARKER = 0
 
 
 class Migration:
-    """Reads the partition map, and moves this host to the partition that it names. Owned by the session factory."""
+    """Reads the partition map, and moves this host to the partition that it names. Owned by `Sessions`."""
 
     def __init__(
         self,
@@ -253,7 +253,7 @@ class Migration:
         )
 
     async def ask_for_stream(self, publisher: Publisher) -> bool:
-        """Request the partition's stream from the partitioner or a collector; whether it exists now."""
+        """Request the partition's stream from the partitioner or a collector. Whether it exists now."""
         if self.place.leaving:
             return False
         request = StreamRequest(self.place.partition).to_json()
@@ -266,14 +266,14 @@ class Migration:
         return reply is not None and reply.answer is StreamAnswer.CREATED
 
     def answer(self) -> PlaceReply:
-        """The partition of this host, for the partitioner; the map is read again immediately."""
+        """The partition of this host, for the partitioner. The map is read again immediately."""
         self._request.due_at = 0.0
         self._rouse()
         place = self.place
         return PlaceReply(place.partition, max(place.version, place.leaving), bool(place.leaving))
 
     async def _last_receipts(self, publisher: Publisher) -> tuple[ReceiptsReply, set[str]]:
-        """The final receipts of the old partition, with the sources for which they were requested; no limit of time.
+        """The final receipts of the old partition, with the sources for which they were requested. No limit of time.
 
         Marker -> PubAck -> the collector journals it -> its receipts are final. The old partition drops every message
         of this host that is stored after the marker, for example from a connection that is still open. So the receipts
@@ -295,7 +295,7 @@ class Migration:
                 await asyncio.sleep(ASK_AGAIN_SECONDS)
 
     async def _mark(self, publisher: Publisher) -> None:
-        """Publish the marker; returns when it is stored."""
+        """Publish the marker. Returns when it is stored."""
         subject, version, ack_timeout = self.destination.subject, self.place.leaving, self._task.ack_timeout
         news = asyncio.Event()
         publisher.on_news(news.set)

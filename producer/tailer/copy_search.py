@@ -34,7 +34,7 @@ class CopySearch:
         self._heads: dict[Key, tuple[Seen, bytes]] = {}
 
     def like(self, source: Source, lost_at: float, watched: Iterable[Seen]) -> Iterator[Seen]:
-        """The files that begin as `source` does and changed since, the oldest first; `watched`: what a scan found."""
+        """The files that begin as `source` does and changed since, the oldest first. `watched`: what a scan found."""
         since = source.mtime_ns // SECOND_NS * SECOND_NS
         directories = dict.fromkeys([*_near(source), *(os.path.dirname(seen.path) for seen in watched)])
         files = itertools.chain.from_iterable(self._files(each, lost_at) for each in directories)
@@ -50,7 +50,7 @@ class CopySearch:
                 yield seen
 
     def _files(self, directory: str, lost_at: float) -> list[Seen]:
-        """The regular files in a directory; listed anew for what was lost since."""
+        """The regular files in a directory. Listed anew for what was lost since."""
         listed_at, files = self._listed.get(directory, (-1.0, []))
         if listed_at <= lost_at:
             files = list(_regular_files(directory))
@@ -58,7 +58,7 @@ class CopySearch:
         return files
 
     def _head(self, name: str, seen: Seen) -> bytes:
-        """The first bytes of a file's content, decompressed; none where they cannot be read."""
+        """The first bytes of a file's content, decompressed. Empty where they cannot be read."""
         before, head = self._heads.get(seen.key, (None, b""))
         if before is not None and (before.size, before.mtime_ns) == (seen.size, seen.mtime_ns):
             return head

@@ -32,7 +32,7 @@ from shipper import events
 CERTAIN_BYTES = 64 * 1024
 """In common with a source that is gone: a copy even if it was written after that, as a copy of the copy is."""
 COMPARED_PER_SCAN = 256 * 1024 * 1024
-"""Bytes; a larger copy is compared in several scans, and waits meanwhile."""
+"""Bytes. A larger copy is compared in several scans, and waits meanwhile."""
 
 HEADS_PER_SCAN = 4096
 """Files whose first bytes are compared with those of new files that are shorter than what is known of them."""
@@ -91,7 +91,11 @@ class Copies:
         self._judged = {key: found for key, found in self._judged.items() if key in keys}
         self.begins_at = {key: at for key, at in self.begins_at.items() if key in keys}
         copies = {key: each for key, each in self._judged.items() if each.verdict is CopyVerdict.COPY}
-        changed = [_record(key, each) for key, each in copies.items() if self._saved.get(key) != each]
+        changed = [
+            KnownCopy(*key, each.seen.size, each.seen.mtime_ns, each.source, each.mark)
+            for key, each in copies.items()
+            if self._saved.get(key) != each
+        ]
         gone = [key for key in self._saved if key not in copies]
         if (changed or gone) and self._table.acks.save_copies(changed, gone):
             self._saved = copies
@@ -135,7 +139,7 @@ class Copies:
     # -- a plain file -------------------------------------------------------------------------------------------
 
     def _judge(self, seen: Seen, before: Judged | None) -> Judged | None:
-        """The verdict over a plain file; None: no source begins like it. OWN: from a later byte."""
+        """The verdict over a plain file. None: no source begins like it. OWN: from a later byte."""
         descriptor = self._finder.opened(seen.path, seen)
         with close_on_exit(descriptor):
             seen = seen._replace(size=os.fstat(descriptor).st_size)
@@ -192,7 +196,9 @@ class Copies:
         if is_former or self._is_gone(source, file):
             return self._compare_with_gone(seen, descriptor, self._as_read(source, file), before)
         reader = None if file is None or not file.is_reading else file.reader
-        if reader is None or reader.ends_as is not None or not self._is_in_place(source, reader):
+        if reader is None or reader.ends_as is not None:
+            return None
+        if not any(scanner.size_at(name, reader.key) for name in source.names):  # it has none of its names any more
             return None
         if is_rotation_of_another(seen, source, self._table.acks.changed_before):
             return None
@@ -241,7 +247,7 @@ class Copies:
         return Judged(seen, source.id, known, CopyVerdict.HELD, since)
 
     def _common(self, descriptor: int, other: int, at: int, end: int) -> int | None:
-        """How far two open files are the same, which are the same before `at`; less than `end`: not compared so far.
+        """How far two open files are the same, which are the same before `at`. Less than `end`: not compared so far.
 
         None: they are not the same up to `end`.
         """
@@ -259,7 +265,8 @@ class Copies:
             return Judged(seen, source.id, seen.size, CopyVerdict.COPY)  # compared while both were there
         known, is_whole = min(seen.size, source.offset), seen.size >= source.offset
         points = [*source.ring, Point(0, source.offset, source.crc)]
-        proof = max((each for each in points if source.origin < each.offset <= known), default=None, key=_offset)
+        proofs = [each for each in points if source.origin < each.offset <= known]
+        proof = max(proofs, default=None, key=lambda each: each.offset)
         if is_whole and not source.mark.agrees(descriptor):
             return None
         if proof and crc_of(descriptor, source.origin, proof.offset) != proof.crc:
@@ -282,15 +289,10 @@ class Copies:
         is_witnessed = source.id in self._table.witnessed and seen.mtime_ns >= source.mtime_ns // SECOND_NS * SECOND_NS
         return common >= ENOUGH_BYTES or is_same_time or is_witnessed
 
-    @staticmethod
-    def _is_in_place(source: Source, reader: FileReader) -> bool:
-        """Whether the file that is followed still has one of the names of its source."""
-        return any(scanner.size_at(name, reader.key) for name in source.names)
-
     # -- a compressed one ---------------------------------------------------------------------------------------
 
     def _compressed_from(self, seen: Seen) -> str | None:
-        """The source whose content `seen` holds compressed; each file is taken for one source's, the oldest first."""
+        """The source whose content `seen` holds compressed. Each file is taken for one source's, the oldest first."""
         if seen.version in self._finder.claims:
             return self._finder.claims[seen.version]
         names = originals(seen.path)
@@ -319,7 +321,7 @@ class Copies:
         return found.id if found is not None else None
 
     def _is_still_in(self, sibling: Seen | None, source: Source) -> bool:
-        """Whether the file at the inode of `source` has its content; a newer rotation may have got the inode number."""
+        """Whether the file at the inode of `source` has its content. A newer rotation may have got the inode number."""
         if sibling is None:
             return False
         if decompress.suffix_of(sibling.path):
@@ -342,17 +344,9 @@ class Copies:
         return next((source for source in sources if source.mark in found), None)
 
 
-def _offset(point: Point) -> int:
-    return point.offset
-
-
 def _remembered(copy: KnownCopy) -> Judged:
     seen = Seen("", copy.device, copy.inode, copy.size, copy.mtime_ns)
     return Judged(seen, copy.source, copy.mark.offset or copy.size, CopyVerdict.COPY, mark=copy.mark)
-
-
-def _record(key: Key, judged: Judged) -> KnownCopy:
-    return KnownCopy(*key, judged.seen.size, judged.seen.mtime_ns, judged.source, judged.mark)
 
 
 def _same_bytes(reader: FileReader, head: bytes) -> bool:

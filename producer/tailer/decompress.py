@@ -72,7 +72,7 @@ _READERS: Mapping[str, Callable[[BinaryIO], _Reader]] = {
 
 
 def suffix_of(path: str) -> str:
-    """The suffix of `path` that names a compression; empty if there is none."""
+    """The suffix of `path` that names a compression. Empty if there is none."""
     suffix = os.path.splitext(path)[1]
     return suffix if suffix in _MAGIC else ""
 

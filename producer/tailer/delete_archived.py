@@ -49,7 +49,7 @@ class ArchivedSince(NamedTuple):
 def archived_since(
     files: Iterable[DeletableFile], before: Mapping[str, ArchivedSince], known: Iterable[Receipt], now: float
 ) -> dict[str, ArchivedSince]:
-    """By source: since when each of `files` is archived. `known`: the receipts of the collector; []: it sent none.
+    """By source: since when each of `files` is archived. `known`: the receipts of the collector. []: it sent none.
 
     New data, and a collector that lacks what it had, let the time begin anew.
     """
@@ -99,7 +99,7 @@ class ArchivedFileDeletion:
         self._complained: set[str] = set()
 
     def due(self, publisher: Publisher, ended_files: EndedFiles) -> list[DeletableFile]:
-        """The files that are to be deleted now; starts a request to the collector of `publisher` if one is due."""
+        """The files that are to be deleted now. Starts a request to the collector of `publisher` if one is due."""
         now = self._clock()
         if (reply := self._request.take()) is not None:
             ended_files.note_receipts(reply)

@@ -92,7 +92,7 @@ class EndedFiles:
             self._over.append((piece.source, piece.end))
 
     def retire(self) -> None:
-        """Close the files whose last block is acknowledged; one that got more bytes meanwhile goes on."""
+        """Close the files whose last block is acknowledged. One that got more bytes meanwhile goes on."""
         over, self._over = self._over, []
         for source, why in over:
             file, reader = self._table.get(source), self._table.reader(source)
@@ -126,7 +126,7 @@ class EndedFiles:
         self._retained.settle(self._acks.known)
 
     def note_unsolicited(self, reply: ReceiptsReply) -> list[str]:
-        """The same for an unsolicited message; returns the sources of which it proves nothing."""
+        """The same for an unsolicited message. Returns the sources of which it proves nothing."""
         unproven = self._acks.note_unsolicited(reply)
         self._retained.settle(self._acks.known)
         return unproven
@@ -150,7 +150,7 @@ class EndedFiles:
         return [file for file in (*found, *_rotated(resting)) if _may_go(file, watched)]
 
     def delete(self, target: DeletableFile) -> DeletionOutcome:
-        """Delete a file unless it changed; what is written in that moment is read all the same. Raises OSError."""
+        """Delete a file unless it changed. What is written in that moment is read all the same. Raises OSError."""
         file = self._table.get(target.source.id)
         if file is None or file.reader is None:
             return self._delete_closed(target)
@@ -176,7 +176,7 @@ class EndedFiles:
                 self._table.forget(source)
 
     def _delete_closed(self, file: DeletableFile) -> DeletionOutcome:
-        """Delete the file of a source that ended; if it got more bytes just then, go on with it. Raises OSError."""
+        """Delete the file of a source that ended. If it got more bytes just then, go on with it. Raises OSError."""
         source = file.source
         descriptor = self._resolver.open(source.file, file.path, source.key)
         if descriptor is None:
@@ -248,14 +248,14 @@ def delete(file: DeletableFile, descriptor: int) -> DeletionOutcome:
 
 
 def _is_as_long(descriptor: int, source: Source) -> bool:
-    """Whether it is the file of `source`, with the same content; NULs may follow that."""
+    """Whether it is the file of `source`, with the same content. NULs may follow that."""
     found = os.fstat(descriptor)
     is_same_file = (found.st_dev, found.st_ino, found.st_mtime_ns) == (*source.key, source.mtime_ns)
     return is_same_file and content_end(descriptor, source.offset, found.st_size) == source.size
 
 
 def _lease(descriptor: int) -> DeletionOutcome | None:
-    """Hold up writers; None: held, and there was none."""
+    """Hold up writers. None: held, and there was none."""
     try:
         fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)  # ignored; by default a writer causes SIGIO, which kills
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)

@@ -1,4 +1,4 @@
-"""One source being read: its open file, how far it is read, and the sums up to there; the bound of open files."""
+"""One source being read: its open file, how far it is read, and the sums up to there. The bound of open files."""
 
 import contextlib
 import enum
@@ -37,7 +37,7 @@ class DescriptorCache:
         self._open: OrderedDict[int, FileReader] = OrderedDict()
 
     def used(self, owner: "FileReader") -> None:
-        """`owner` has an open descriptor and needs it now; another one may be closed for it."""
+        """`owner` has an open descriptor and needs it now. Another one may be closed for it."""
         self._open[id(owner)] = owner
         self._open.move_to_end(id(owner))
         if len(self._open) > max(1, self._at_most - len(self._others)):
@@ -59,7 +59,7 @@ def file_limit(chosen: int, soft_limit: int) -> int:
 
 
 def is_linked(descriptor: int) -> bool:
-    """Whether some name leads to the file; where that is unknown it stays open."""
+    """Whether some name leads to the file. Where that is unknown it stays open."""
     try:
         return os.fstat(descriptor).st_nlink > 0
     except OSError:
@@ -85,7 +85,7 @@ class ReadOutcome(enum.Enum):
 
 
 class FileReader:
-    """The open file of one source. Owned by its `TrackedFile`; raises OSError where a read fails: that is "unknown".
+    """The open file of one source. Owned by its `TrackedFile`. Raises OSError where a read fails: that is "unknown".
 
     `name`: a name in the configuration that `path` is; None: links or rotations led from the source's name to `path`.
     """
@@ -166,7 +166,7 @@ class FileReader:
         return lost
 
     def read(self, cut: Cut, *, flush: Flush) -> Piece | None:
-        """The next whole lines, at most a block; by `flush` an unterminated one. None: `outcome` has the reason."""
+        """The next whole lines, at most a block. By `flush` an unterminated one. None: `outcome` has the reason."""
         if not self.marked:
             self.outcome = ReadOutcome.END
             return None
@@ -199,15 +199,15 @@ class FileReader:
         return replace(source, offset=self.offset, crc=self.crc, mark=mark, size=self._largest)
 
     def finish(self, why: End) -> Piece:
-        """The last, empty piece of the source; bytes that were seen but can never be read are its gap."""
+        """The last, empty piece of the source. Bytes that were seen but can never be read are its gap."""
         return last_piece(self, why, max(0, self._largest - self.offset))
 
     def forget_ahead(self) -> None:
-        """Keep nothing in memory between two turns; what was not cut yet is read again."""
+        """Keep nothing in memory between two turns. What was not cut yet is read again."""
         self._ahead, self._ahead_at = b"", 0
 
     def has_grown(self) -> bool:
-        """Whether the file has bytes after the last block; unknown counts as no."""
+        """Whether the file has bytes after the last block. Unknown counts as no."""
         try:
             size = self._stat().st_size
             if self.limit is not None or size <= self.offset:
@@ -217,7 +217,7 @@ class FileReader:
             return False
 
     def has_name(self) -> bool:
-        """Whether some name still leads to the file, or that is unknown; its inode number means nothing otherwise."""
+        """Whether some name still leads to the file, or that is unknown. Its inode number means nothing otherwise."""
         try:
             return self._stat().st_nlink > 0
         except OSError as error:
@@ -334,7 +334,7 @@ class FileReader:
         return os.pread(self.descriptor, len(guard), self.offset - len(guard)) == guard
 
     def _pread(self, block_bytes: int, charset: Charset) -> bytes | None:
-        """Bytes from the offset on; None when the bytes before it are not the ones that were read."""
+        """Bytes from the offset on. None when the bytes before it are not the ones that were read."""
         descriptor = self.descriptor
         size = block_bytes if self.limit is None else min(block_bytes, max(0, self.limit - self.offset))
         if charset is Charset.BYTES and size > 16 * PROBE_BYTES and self.size - self.offset >= size:
@@ -368,7 +368,7 @@ class FileReader:
         return self._advance(data)._replace(lead=lead, charset=charset, context=context)
 
     def _context(self, charset: Charset, most: int) -> bytes:
-        """The bytes before the offset that belong to its line, at most `most`; of a predecessor, if the file begins."""
+        """The bytes before the offset that belong to its line, at most `most`. Of a predecessor, if the file begins."""
         if self.offset == 0:
             return self.line_before
         if most == 0 or not self.unfinished_line(charset):
@@ -383,7 +383,7 @@ class FileReader:
         return self._before[known.last_end(self._before, at=self.offset - len(self._before)) :]
 
     def _line_ahead(self, charset: Charset) -> bytes:
-        """The next whole line of what was read already; b"" when there is none."""
+        """The next whole line of what was read already. B"" when there is none."""
         end = charset.first_end(self._ahead, self._ahead_at, at=self.offset - self._ahead_at)
         if end == 0:
             self.forget_ahead()
@@ -410,7 +410,7 @@ def last_piece(source: Source | FileReader, why: End, gap: int) -> Piece:
 
 
 def _whole_lines(descriptor: int, offset: int, size: int) -> int:
-    """How many of the next `size` bytes are whole lines, by the last of these bytes; `size` if they have no newline.
+    """How many of the next `size` bytes are whole lines, by the last of these bytes. `size` if they have no newline.
 
     Only a hint: the lines are cut in the same way without it. It avoids a copy of nearly every large block.
     """

@@ -67,7 +67,7 @@ class Event(enum.Enum):
 OPEN_STATES = frozenset({FileState.ACTIVE, FileState.IDLE, FileState.HOLDING_LINE, FileState.UNREADABLE})
 """A file in one of these is read until it ends."""
 ENDED_STATES = frozenset({FileState.LINGERING, FileState.ENDED, FileState.EXCLUDED})
-"""A file in one of these is not open; if a scan finds it, it goes on."""
+"""A file in one of these is not open. If a scan finds it, it goes on."""
 
 S, E = FileState, Event
 TRANSITIONS: Mapping[tuple[FileState, Event], FileState] = {
@@ -103,12 +103,12 @@ TRANSITIONS: Mapping[tuple[FileState, Event], FileState] = {
     **{(state, E.OPEN_FAILED): S.WAITING for state in ENDED_STATES},
     **{(state, E.DISMISSED): S.FORGOTTEN for state in ENDED_STATES},
 }
-"""The state after an event; a pair that is not here cannot happen, and `FileTable.move` raises."""
+"""The state after an event. A pair that is not here cannot happen, and `FileTable.move` raises."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class TrackedFile:
-    """Everything that the tailer knows of one file; how far it is acknowledged is in `FileTable.acks`."""
+    """Everything that the tailer knows of one file. How far it is acknowledged is in `FileTable.acks`."""
 
     id: str  #: of the source; of a file that never was opened: device and inode
     name: str  #: in the archive
@@ -208,7 +208,7 @@ class FileTable:
         return path in self.following.spools or path.startswith(self._spools)
 
     def waits_for_open(self, key: Key) -> bool:
-        """Whether a file could not be opened; every scan tries again."""
+        """Whether a file could not be opened. Every scan tries again."""
         not_open = (FileState.UNOPENED, FileState.WAITING)
         return any(file.state in not_open for file in self._by_key.get(key, ()))
 
@@ -326,7 +326,7 @@ class FileTable:
         self.move(file, Event.LAST_BLOCK)
 
     def end(self, source: Source) -> None:
-        """The last block of a source is acknowledged. Its file may show up again; if it has none, it is forgotten."""
+        """The last block of a source is acknowledged. Its file may show up again. If it has none, it is forgotten."""
         file = self.add_known(source)
         if not source.inode:
             self.move(file, Event.DISMISSED)
@@ -337,7 +337,7 @@ class FileTable:
         self.take_inode(file)
 
     def exclude(self, source: Source) -> None:
-        """The configuration does not name the file of a source; it goes on if its file gets a name that is watched."""
+        """The configuration does not name the file of a source. It goes on if its file gets a name that is watched."""
         file = self.add_known(source)
         self.move(file, Event.LEFT_OUT)
         self.take_inode(file)

@@ -34,7 +34,7 @@ _COUNTED = re.compile(r"\.\d{1,3}\.(?=[^/]+\Z)")  # app.1.log, as logrotate name
 
 
 class FoundContent(NamedTuple):
-    """An open file with the content of a source up to its offset and after it; decompressed content has no name."""
+    """An open file with the content of a source up to its offset and after it. Decompressed content has no name."""
 
     descriptor: int
     path: str  #: the file that was found
@@ -43,7 +43,7 @@ class FoundContent(NamedTuple):
 
 
 class ContentFinder:
-    """Finds the content of lost files. Owned by `Resolver`; one caller at a time. `directory`: for temporary files."""
+    """Finds the content of lost files. Owned by `Resolver`. One caller at a time. `directory`: for temporary files."""
 
     def __init__(self, table: FileTable, directory: Path) -> None:
         self.links = table.following.links
@@ -55,7 +55,7 @@ class ContentFinder:
         self._search = CopySearch(table)
 
     def find(self, source: Source) -> FoundContent | None:
-        """The content of `source`; None: no file has it. Raises IncompleteFile and OSError: unknown, try again."""
+        """The content of `source`. None: no file has it. Raises IncompleteFile and OSError: unknown, try again."""
         best = self._largest(source, itertools.chain(self._rotations(source), self._copies(source)))
         if best is not None:
             self.claims[best.version] = source.id
@@ -98,7 +98,7 @@ class ContentFinder:
         )
 
     def head_of(self, name: str, seen: Seen) -> bytes | None:
-        """The first bytes of a compressed file's content, read as `name`; None: damaged. Raises as `find`."""
+        """The first bytes of a compressed file's content, read as `name`. None: damaged. Raises as `find`."""
         with open(self.opened(name, seen), "rb") as file:
             try:
                 return decompress.head_of(file, decompress.suffix_of(seen.path))
@@ -135,7 +135,7 @@ class ContentFinder:
                 yield seen
 
     def _copies(self, source: Source) -> Iterator[Seen]:
-        """The same by their first bytes, whatever their names; of few bytes only under the name of a rotation."""
+        """The same by their first bytes, whatever their names. Of few bytes only under the name of a rotation."""
         if self._table.is_spooled(source.file):
             return
         since = source.mtime_ns // SECOND_NS * SECOND_NS
@@ -178,7 +178,7 @@ class ContentFinder:
         return descriptor
 
     def _decompressed(self, descriptor: int, seen: Seen, source: Source) -> FoundContent | None:
-        """The content of a compressed file: its head, and all after the offset; None: it is another content."""
+        """The content of a compressed file: its head, and all after the offset. None: it is another content."""
         mark = source.mark
         keep_from = max(0, min(source.offset, mark.offset) - KEPT_BYTES)
         with (

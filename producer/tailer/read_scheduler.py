@@ -63,7 +63,7 @@ class ReadScheduler:
     # -- reading --------------------------------------------------------------------------------------------------
 
     def pieces(self, budget_bytes: int) -> Iterator[Piece]:
-        """The next pieces, about `budget_bytes` in all; FAIR: one block of each file in turn so that none starves.
+        """The next pieces, about `budget_bytes` in all. FAIR: one block of each file in turn so that none starves.
 
         To be iterated to the end. Each piece is read when the iterator reaches it, so that its bytes are still in the
         core's cache.
@@ -105,7 +105,7 @@ class ReadScheduler:
         return piece
 
     def _read_block(self, file: TrackedFile, budget: int) -> Iterator[Piece]:
-        """One block of a file, or lines for as much where a line is a piece; what ends it, if it ends."""
+        """One block of a file, or lines for as much where a line is a piece. What ends it, if it ends."""
         reader, following = file.reader, self._table.following
         if reader is None or file.state is not FileState.ACTIVE:
             return
@@ -221,7 +221,7 @@ class ReadScheduler:
                 self._search(file, file.source, file.end)
 
     def _search(self, file: TrackedFile, source: Source, why: End) -> None:
-        """Continue a lost file in another one that has its content, or end it; unknown: the next scan tries again."""
+        """Continue a lost file in another one that has its content, or end it. Unknown: the next scan tries again."""
         try:
             found = self._finder.find(source) if source.mark.head_length else None
             if found is not None:

@@ -43,7 +43,7 @@ class Resolver:
         self._logged: set[str] = set()  # names whose refusal was logged
 
     def found(self, files: Mapping[Key, Seen], excluded: Mapping[str, str]) -> None:
-        """What a scan found; `excluded`: names that are not read, and the excluded names of their files."""
+        """What a scan found. `excluded`: names that are not read, and the excluded names of their files."""
         self.files = files
         self.finder.watched = files.values()
         self._logged.intersection_update(self.refused)
@@ -57,7 +57,7 @@ class Resolver:
         self.listing = scanner.Listing()
 
     def is_named(self, source: Source) -> bool:
-        """Whether the configuration names the file of a source; later names, given by a rotation, do not count."""
+        """Whether the configuration names the file of a source. Later names, given by a rotation, do not count."""
         return source.file in self._table.following.spools or self._is_named(source.file)
 
     def begin_at_end(self) -> None:
@@ -81,7 +81,7 @@ class Resolver:
     # -- a new generation ---------------------------------------------------------------------------------------
 
     def begin(self, seen: Seen, name: str) -> Source | None:
-        """A new generation under the archive name `name`, with its reader; None: the next scan tries again."""
+        """A new generation under the archive name `name`, with its reader. None: the next scan tries again."""
         self._skip_if_old(seen, name)
         file = self._table.add_new(seen, name)
         try:
@@ -129,7 +129,7 @@ class Resolver:
         return source
 
     def _skip_if_old(self, seen: Seen, name: str) -> None:
-        """Let an old file begin at its end; under a name that was shipped before it has what is missing there."""
+        """Let an old file begin at its end. Under a name that was shipped before it has what is missing there."""
         following = self._table.following
         is_known = seen.key in self._begin_at or name in self._acks.changed_before or name in following.spools
         if not is_known and following.ignores(seen.mtime_ns, self._table.wall()):
@@ -137,7 +137,7 @@ class Resolver:
             events.file_ignored(path=seen.path, octets=seen.size)
 
     def retry_unopened(self) -> list[Source]:
-        """Begin with what could not be opened before, wherever it is now; what is gone by now is lost."""
+        """Begin with what could not be opened before, wherever it is now. What is gone by now is lost."""
         begun = []
         for file in self._table.in_state(FileState.UNOPENED):
             seen, name = file.seen, file.name
@@ -157,7 +157,7 @@ class Resolver:
         return [source for source in begun if source is not None]
 
     def follow_all(self, begun: list[Source]) -> None:
-        """Read new generations once they are durable; where they cannot be made so, forget them until the next scan."""
+        """Read new generations once they are durable. Where they cannot be made so, forget them until the next scan."""
         is_durable = self._acks.add_durably(begun)
         for source in begun:
             file = self._table.get(source.id)
@@ -177,7 +177,7 @@ class Resolver:
     # -- a known one --------------------------------------------------------------------------------------------
 
     def resume(self, source: Source, *, or_lose: bool = True) -> bool:
-        """Go on with a known source if its file is still the same; else it is lost, unless `or_lose` is false.
+        """Go on with a known source if its file is still the same. Else it is lost, unless `or_lose` is false.
 
         False: the file is another one, or gone. True also where that is unknown: the next scan tries again.
         """
@@ -216,14 +216,14 @@ class Resolver:
         return _is_same(descriptor, path, source) and not self._may_be_compressed(source)
 
     def open(self, name: str, path: str, key: Key) -> int | None:
-        """A descriptor of the file `key` at `path`, which is read as `name`; None: another file is there, or none.
+        """A descriptor of the file `key` at `path`, which is read as `name`. None: another file is there, or none.
 
         Every file whose bytes are shipped is opened here or by `ContentFinder` or its reader. Raises NotFollowed.
         """
         return self._table.following.links.open_as(self._name_of(name, path, key), path, key)
 
     def _name_of(self, name: str, path: str, key: Key) -> str:
-        """The name as which `path` is opened: itself, if the configuration names it; else links led there from `name`.
+        """The name as which `path` is opened: itself, if the configuration names it. Else links led there from `name`.
 
         Older versions followed every link, and a rotation renames the file that a link led to.
         """
@@ -239,7 +239,7 @@ class Resolver:
                 raise ExcludedName(path, twin)
 
     def refuse(self, path: str, refused: NotFollowed) -> None:
-        """Do not read a name, whatever is there; logged once."""
+        """Do not read a name, whatever is there. Logged once."""
         if path not in self._logged:
             self._logged.add(path)
             if isinstance(refused, ExcludedName):
@@ -327,7 +327,7 @@ class Resolver:
             return True  # unknown is not gone
 
     def is_on_disk(self, source: Source) -> bool:
-        """Whether the file of a source has a name by which any process finds it; its inode may be another's by now."""
+        """Whether the file of a source has a name by which any process finds it. Its inode may be another's by now."""
         try:
             path = self._path_of(source) if source.inode else None
             if path is None or path == self._table.retained.path(source):
@@ -339,7 +339,7 @@ class Resolver:
             return False  # unknown is no promise
 
     def reader(self, source: Source, descriptor: int, path: str) -> FileReader:
-        """Read an open file of a source; with `--once` to the end that it has now."""
+        """Read an open file of a source. With `--once` to the end that it has now."""
         reader = FileReader(source, descriptor, path, self._name_of(source.file, path, source.key))
         if self._table.following.once and source.file not in self._table.following.spools:
             reader.limit = reader.size
@@ -376,7 +376,7 @@ def _is_same(descriptor: int, path: str, source: Source) -> bool:
 
 
 def _path_now(path: str, key: Key) -> str | None:
-    """Where a file is that was at `path`; None: not in that directory. Unknown counts as unchanged."""
+    """Where a file is that was at `path`. None: not in that directory. Unknown counts as unchanged."""
     try:
         return path if scanner.is_at(path, key) else scanner.Listing().find_renamed([path], key)
     except OSError:

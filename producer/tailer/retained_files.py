@@ -74,13 +74,13 @@ class RetainedFiles:
         return sum(each.octets for each in self._ended.values())
 
     def path(self, source: Source) -> str | None:
-        """Where the file of a source can be opened, for this process only; None: it is not retained."""
+        """Where the file of a source can be opened, for this process only. None: it is not retained."""
         ended = self._ended.get(source.id)
         descriptor = self._handed_over.get(source.key, -1 if ended is None else ended.descriptor)
         return None if descriptor < 0 else f"/dev/fd/{descriptor}"
 
     def retain(self, source: Source, descriptor: int) -> None:
-        """Keep the open file of a source that ended; this object closes the descriptor."""
+        """Keep the open file of a source that ended. This object closes the descriptor."""
         self.drop(source.id)
         size = os.fstat(descriptor).st_size
         self._ended[source.id] = _Retained(source.file, descriptor, size, self._clock())

@@ -1,4 +1,4 @@
-"""Which generations begin: new files, and older ones that were missed and come before them; what goes on in a new file.
+"""Which generations begin: new files, and older ones that were missed and come before them. What goes on in a new file.
 
 A generation may have come and been renamed between two scans, or while no producer ran: its name shows its original.
 Sources that never had a byte cannot be identified by content, so a start searches their files anew.
@@ -29,7 +29,7 @@ from shipper.model import End
 
 
 class Decision(NamedTuple):
-    """What a file that appeared means; empty: it is not read, or the next scan decides."""
+    """What a file that appeared means. Empty: it is not read, or the next scan decides."""
 
     begin: tuple[tuple[Seen, str], ...] = ()  #: generations and their archive names, the oldest first
     may_replace: bool = False  #: it may have replaced the file of a source, which goes on in it
@@ -62,7 +62,7 @@ class BlankSources:
         self._blanks.append(source)
 
     def name_of(self, seen: Seen) -> str | None:
-        """The name that an empty, renamed file had; its later content belongs there."""
+        """The name that an empty, renamed file had. Its later content belongs there."""
         same = (source.file for source in self._blanks if source.key == seen.key and seen.size == 0)
         return next((name for name in same if scanner.is_sibling(seen.path, name)), None)
 
@@ -215,7 +215,7 @@ class Rotation:
         ]
 
     def is_copy(self, seen: Seen) -> bool:
-        """Whether the content of `seen` is known under another name; unknown counts as no."""
+        """Whether the content of `seen` is known under another name. Unknown counts as no."""
         try:
             return not self._compressed.is_named(seen) and self._is_copy(seen)
         except IncompleteFile:
@@ -293,7 +293,7 @@ class AtomicReplacement:
         return False
 
     def _go_on(self, before: Predecessor, descriptor: int, seen: Seen, closing: ExitStack) -> None:
-        """Let a source go on in the open file, durably before its first byte is read there; else the next scan does.
+        """Let a source go on in the open file, durably before its first byte is read there. Else the next scan does.
 
         What a program may still write to the old file, which it has open, is a source that begins where that ends.
         """

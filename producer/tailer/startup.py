@@ -85,7 +85,7 @@ class Startup:
             return False  # opening it meets the same error
 
     def _include_again(self, source: Source) -> None:
-        """Go on with a source that was excluded, in its file or in a copy; what is gone by now was excluded."""
+        """Go on with a source that was excluded, in its file or in a copy. What is gone by now was excluded."""
         living = source.named_again()
         if self._resolver.resume(living, or_lose=False):
             return
@@ -128,7 +128,7 @@ class Startup:
 
 
 def has_first_name(source: Source, newest: Mapping[tuple[int, int], str], links: Links) -> bool:
-    """Whether the file of a source has the name under which it was first seen; True also where that is unknown.
+    """Whether the file of a source has the name under which it was first seen. True also where that is unknown.
 
     An inode number may have come back with another file: `newest` has by key the source that began last.
     """

@@ -27,7 +27,7 @@ from shipper.model import End
 
 
 class Tailer:
-    """The files of one host. One caller at a time, from any thread; only reading and acknowledgements may overlap."""
+    """The files of one host. One caller at a time, from any thread. Only reading and acknowledgements may overlap."""
 
     def __init__(self, table: FileTable, resolver: Resolver) -> None:
         self._table = table
@@ -84,12 +84,12 @@ class Tailer:
 
     @property
     def readers(self) -> list[FileReader]:
-        """The open files, also those whose last block is not acknowledged yet; not to be changed."""
+        """The open files, also those whose last block is not acknowledged yet. Not to be changed."""
         return [reader for _, reader in self._table.open_files()]
 
     @property
     def reading(self) -> list[FileReader]:
-        """The open files whose end was not read yet; not to be changed."""
+        """The open files whose end was not read yet. Not to be changed."""
         return [reader for file, reader in self._table.open_files() if file.is_reading]
 
     def nameless(self) -> dict[str, Seen]:
@@ -142,7 +142,7 @@ class Tailer:
         self.rotation.scan_ends(files)
 
     def grown(self, paths: Iterable[str]) -> None:
-        """Check the files that have `paths`, as far as the last scan found them; a hint from the watcher."""
+        """Check the files that have `paths`, as far as the last scan found them. A hint from the watcher."""
         files = [self._table.at(key) for key in {self.found.names.get(path) for path in paths} if key is not None]
         grown = [(file, file.reader) for file in files if file is not None and file.reader is not None]
         if any(reader.is_blank for _, reader in grown):
@@ -184,7 +184,7 @@ class Tailer:
                 self._table.move(file, Event.GREW)
 
     def _check_one(self, file: TrackedFile, reader: FileReader, *, is_scan: bool) -> bool:
-        """Check one file and note what was found; whether it goes on."""
+        """Check one file and note what was found. Whether it goes on."""
         try:
             lost = reader.check()
         except scanner.GONE:

@@ -40,6 +40,7 @@ GRANT_HINT = (
     "run it with the key of the right host or role (`fshipper hosts list` shows who has one), "
     "or grant the right in the server's configuration"
 )
+START_HINT = "start it with `nats-server -js` or a jetstream block, or use `fshipper server`"
 _VIOLATION = re.compile(r'permissions violation for (publish|subscription) to "([^"]*)"', re.IGNORECASE)
 _UPPER = re.compile(r"^(?:\$js\.(?:monitor\.)?(?:api|ack|event)(?:\.(?!collector)[a-z]+)*|\$kv|_inbox(?=_))")
 """What of a subject is in upper case: nats-py changes the server's text to lower case."""
@@ -309,8 +310,7 @@ class Connection:
             answer = await self.request(f"{api}.{verb}", json.dumps(body).encode() if body else b"", within=within)
         except nats.errors.NoRespondersError:
             raise Unavailable(
-                "the NATS server answers, but JetStream is not enabled for this account",
-                hint="start it with `nats-server -js` or a jetstream block, or use `fshipper server`",
+                "the NATS server answers, but JetStream is not enabled for this account", hint=START_HINT
             ) from None
         content = json.loads(answer.data)
         if "error" in content:
@@ -567,17 +567,11 @@ def describe(error: BaseException) -> str:
 def _refused(verb: str, error: Mapping[str, Any]) -> ShipperError:
     code = error.get("err_code")
     if code in JETSTREAM_OFF:
-        return Unavailable(
-            "JetStream is not enabled on this server or for this account",
-            hint="start it with `nats-server -js` or a jetstream block, or use `fshipper server`",
-        )
+        return Unavailable("JetStream is not enabled on this server or for this account", hint=START_HINT)
     if code == NOT_FOUND_STREAM:
         tokens = verb.split(".")  # STREAM.INFO.<name>, STREAM.MSG.GET.<name>
         name = tokens[3] if tokens[1] in {"LEADER", "MSG", "PEER"} else tokens[2]
-        return StreamMissing(
-            f"stream {name} does not exist",
-            hint="create it: fshipper partition apply --partitions N",
-        )
+        return StreamMissing(f"stream {name} does not exist", hint="create it: fshipper partition apply --partitions N")
     return ApiError(verb, error)
 
 

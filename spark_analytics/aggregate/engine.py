@@ -33,11 +33,10 @@ MEMORY_SHARE = 4
 MIN_MEMORY_BYTES = 256 << 20
 """Minimum memory of DuckDB."""
 
-REQUESTS = "log INT, hour BIGINT, status INT, remote STRING, path STRING, latency INT, lines BIGINT, sent BIGINT"
-SKETCHES = (
-    "log INT, hour BIGINT, status INT, requests BIGINT, bytes BIGINT, latency_kll BINARY, clients_hll BINARY,"
-    " clients BIGINT"
-)
+REQUESTS = "log INT, hour BIGINT, status INT, remote STRING, latency INT, lines BIGINT"
+"""The columns of table `requests` that are sketched."""
+
+SKETCHES = "log INT, hour BIGINT, status INT, latency_kll BINARY, clients_hll BINARY, clients BIGINT"
 
 _VALUE = re.compile(r"\$([a-z_]+)")
 
@@ -91,7 +90,7 @@ class DuckEngine:
     A text cannot read files, load extensions or change these settings.
     """
 
-    def __init__(self, spark: SparkSession, staging: Location, scratch: Location) -> None:
+    def __init__(self, spark: SparkSession, staging: Location, scratch: Location, threads: int) -> None:
         self._spark, self._staging, self._scratch = spark, staging, scratch
         self._ending = contextlib.ExitStack()
         if isinstance(scratch, Path):
@@ -99,23 +98,24 @@ class DuckEngine:
         else:
             spilled = Path(self._ending.enter_context(tempfile.TemporaryDirectory(prefix="fshipper-report-")))
             self._ending.enter_context(interrupts.removed_at_end(spilled))
-        settings = {
+        settings: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": f"{max(MIN_MEMORY_BYTES, tuning.available_bytes() // MEMORY_SHARE)}B",
             "temp_directory": str(spilled),
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
             "python_enable_replacements": False,
             "preserve_insertion_order": False,
+            "threads": threads,
         }
         self._database = self._ending.enter_context(duckdb.connect(":memory:", config=settings))
         for setting in ("enable_external_access = false", "lock_configuration = true"):
             self._database.execute(f"SET {setting}")
 
-    def take(self, name: str, table: pa.Table | pa.RecordBatchReader) -> None:
-        """Makes a table `name` of columns."""
+    def take(self, name: str, columns: pa.Table | pa.RecordBatchReader, query: str = "FROM taken") -> None:
+        """Makes a table `name` of the rows of `query`, which reads `columns` as table `taken`."""
         with self._database.cursor() as cursor:  # cursors may be used by several threads
-            cursor.register("taken", table)
-            cursor.execute(f"CREATE TABLE {name} AS SELECT * FROM taken")
+            cursor.register("taken", columns)
+            cursor.execute(f"CREATE TABLE {name} AS {query}")
             cursor.unregister("taken")
 
     def give(self, name: str, schema: str, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -132,7 +132,7 @@ class DuckEngine:
 
     def sketch(self, name: str, query: str, of: str) -> None:
         """Makes a table `name` by a text that only Spark can run, and that reads the table `of`."""
-        given, file = self.columns(f"SELECT * FROM {of}"), self._scratch / of / SMALL
+        given, file = self.columns(f"FROM {of}"), self._scratch / of / SMALL
         schema = schemas.schema_of(REQUESTS)
         parquet.write_table(file, schema, given)
         self._spark.read.schema(schema).parquet(locations.for_spark(file)).createOrReplaceTempView(of)
@@ -157,7 +157,7 @@ class DuckEngine:
         times = {field.name for field in schema if isinstance(field.dataType, T.TimestampType)}
         columns = ", ".join(f"{one} * 1000000 AS {one}" if one in times else one for one in schema.names)
         ordered = ", ".join(f"{one} NULLS FIRST" for one in order)
-        sorted_rows = self.columns(f"SELECT {columns} FROM {name} ORDER BY {ordered}")
+        sorted_rows = self.columns(f"FROM {name} SELECT {columns} ORDER BY {ordered}")
         parquet.write_table(self._staging / name / SMALL, schema, sorted_rows)
 
     def close(self) -> None:

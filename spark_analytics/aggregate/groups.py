@@ -117,18 +117,18 @@ class SegmentGroups:
         engine.give("logs", _LOGS, [(number, *log) for number, log in enumerate(assignment.logs)])
         engine.give("segments", _SEGMENTS, assignment.segments)
         engine.give("empty_segments", _EMPTY, assignment.empty)
-        midnight = int(timestamps.midnight(assignment.day).timestamp())
-        engine.resolve(text("resolved", **_times(assignment.day.year), latest=midnight + _SLACK_SECONDS))
+        engine.resolve(resolution(assignment.day))
         engine.define("groups", text("groups"))
-        return FileGroups(engine, midnight)
+        return FileGroups(engine, int(timestamps.midnight(assignment.day).timestamp()))
 
 
-def _times(year: int) -> dict[str, int]:
-    """The values of text `resolved`: the shifts of the placeholder year to `year` and to the year before."""
+def resolution(day: dt.date) -> str:
+    """The expression that gives a time of the scan its year, for lines that arrived on `day`."""
+    latest, year = int(timestamps.midnight(day).timestamp()) + _SLACK_SECONDS, day.year
     starts = {"january": PLACEHOLDER_START, "leap_day": _LEAP_DAY, "march": _LEAP_DAY + 86_400}
     shifts = {f"{name}_shift": in_year(start, year) - start for name, start in starts.items()}
     before = {f"{name}_shift_before": in_year(start, year - 1) - start for name, start in starts.items()}
-    return {**starts, **shifts, **before, "placeholder_end": PLACEHOLDER_END}
+    return text("resolved", **starts, **shifts, **before, placeholder_end=PLACEHOLDER_END, latest=latest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +159,10 @@ class FileGroups:
         """One for each pattern and level, in any order; continuation lines have no pattern."""
         ids = [(row["fingerprint"], row["pattern_id"]) for row in fingerprints]
         self.engine.give("patterns", "fingerprint BIGINT, pattern_id STRING", ids)
-        rows = self.engine.rows(text("patterns", rest=REST.id))
-        return [PatternLines(*row[:5], [file for file in row[5:] if file is not None]) for row in rows]
+        return [
+            PatternLines(pattern_id, level, lines, hosts, files, [file for file in most if file is not None])
+            for pattern_id, level, lines, hosts, files, *most in self.engine.rows(text("patterns", rest=REST.id))
+        ]
 
     def places_of(self, fingerprints: Collection[int]) -> list[PatternPlace]:
         """One for each of `fingerprints`, level and log file, in any order."""

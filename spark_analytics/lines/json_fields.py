@@ -1,6 +1,5 @@
 """Values in JSON lines by paths of keys, as `line_times.at_path`: column expressions over the fields of a line."""
 
-import re
 from collections.abc import Iterable, Sequence
 
 from pyspark.sql import Column
@@ -9,6 +8,9 @@ from pyspark.sql import types as T  # noqa: N812
 
 QUICK_PATHS = 4
 """Paths that are tried one by one: most lines have one of them. Java does not compile the code of all of them."""
+
+CASE_SENSITIVE = {"spark.sql.caseSensitive": "true"}
+"""Setting of Spark."""
 
 _BETWEEN, _END = "\x1f", "\x02"
 _FIRST_TEXT = rf"^(?:{_BETWEEN}\{{[^{_BETWEEN}]*+)*+{_BETWEEN}([^{_BETWEEN}]*+)"
@@ -20,21 +22,12 @@ def keys_of(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(key for path in paths for key in (path, path.partition(".")[0])))
 
 
-def _named(key: str) -> str:
-    """The column of a key: Spark finds fields of a struct without regard to capitals."""
-    return re.sub("[A-Z]", lambda found: f"^{found[0].lower()}", key)
-
-
-def struct_of(keys: Iterable[str]) -> T.StructType:
-    """The type of `parsed`."""
-    return T.StructType([T.StructField(_named(key), T.StringType()) for key in keys])
-
-
 def parsed(line: Column, keys: Iterable[str]) -> Column:
-    """The values at `keys` of a line, as texts; the text of an object is JSON."""
-    known = list(keys)
-    found = F.from_json(line, T.StructType([T.StructField(key, T.StringType()) for key in known]))
-    return found.cast(struct_of(known))
+    """The values at `keys` of a line, as texts; the text of an object is JSON.
+
+    Some keys differ only in capitals: Spark distinguishes them if `CASE_SENSITIVE` is set while it resolves the names.
+    """
+    return F.from_json(line, T.StructType([T.StructField(key, T.StringType()) for key in keys]))
 
 
 def at(fields: Column, path: str) -> Column:
@@ -65,14 +58,14 @@ def first_of(values: Column, known: Iterable[str]) -> Column:
 
 
 def _any_at(fields: Column, path: str) -> Column:
-    value = fields.getField(_named(path))
+    value = fields.getField(path)
     if "." not in path:
         return value
     outer, _, inner = path.partition(".")
-    within = fields.getField(_named(outer))
+    within = fields.getField(outer)
     return F.coalesce(value, F.get_json_object(F.when(within.startswith("{"), within), f"$['{inner}']"))
 
 
 def first_text(fields: Column, keys: Iterable[str]) -> Column:
     """The value at the first of `keys` that exists; an object as JSON."""
-    return F.coalesce(*(fields.getField(_named(key)) for key in keys))
+    return F.coalesce(*(fields.getField(key) for key in keys))

@@ -97,6 +97,15 @@ def lookup(names: Mapping[str, str], key: Column) -> Column:
     return F.try_element_at(F.map_from_arrays(constants(names), constants(names.values())), key)
 
 
+def own_method(value: Column) -> Column:
+    """`value`, for which Spark writes a Java method of its own; it is evaluated for each line, also if not needed.
+
+    Spark writes methods only for what occurs twice. The loop over the lines is one method: if it is too long, the first
+    compiler of Java gives up ("out of virtual registers"), and the loop is interpreted, in several times the CPU.
+    """
+    return F.least(value, value)
+
+
 def constants(texts: Iterable[str]) -> Column:
     """An array that Spark makes once for all lines, split from one text: each literal would be a call to Java."""
     return F.split(F.lit(_BETWEEN.join(texts)), _BETWEEN)

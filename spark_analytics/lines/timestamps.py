@@ -47,7 +47,6 @@ _HEAD_ZONED = HEAD_CHARACTERS + 24
 """Characters of such a time with its fraction and its zone."""
 
 _FRACTION = 4
-_FRACTIONS = [f"{point}{number:03}" for point in ".," for number in range(1000)]
 _NAMES = sorted(beginning for beginning in line_zones.BEGINNINGS if beginning[0] not in "+-")
 _ISO_IN_JSON = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?"
@@ -155,9 +154,8 @@ class Dated:
         found = F.when(is_found, stamp).when(form != FORMS[NONE], _stray_text(_plain(self.line)))
         if not self._has(ANY, JSON):
             return found
-        return F.when(self.in_json.isNotNull() & form.isin(FORMS[ANY], FORMS[JSON]), _in_json(self.in_json)).otherwise(
-            found
-        )
+        has_json = self.in_json.isNotNull() & form.isin(FORMS[ANY], FORMS[JSON])
+        return F.coalesce(severity.own_method(F.when(has_json, _in_json(self.in_json))), F.when(~has_json, found))
 
     def _second(self) -> Column:
         """Seconds since 1970 (UTC) of the time in a line, or null; for `resolve_year`.
@@ -175,7 +173,8 @@ class Dated:
         chosen = F.lit(None).cast("bigint")
         for name in sorted(name for name in branches if self._has(name)):
             chosen = F.when(form == FORMS[name], branches[name]()).otherwise(chosen)
-        return F.when(F.col("dated").isNotNull(), _of_fields(F.col("dated"), self.host)).otherwise(chosen)
+        dated = F.when(F.col("dated").isNotNull(), _of_fields(F.col("dated"), self.host))
+        return F.coalesce(severity.own_method(dated), chosen)  # of fields nothing else is chosen
 
 
 def _plain(line: Column) -> Column:
@@ -203,10 +202,9 @@ def _is_head(line: Column) -> Column:
     """Whether `begin` is a time without a zone, or with Z; the pattern decides where it may have another zone."""
     front, tail = F.col("front"), F.col("tail")
     has_fraction = tail.startswith(".") | tail.startswith(",")
-    fraction = F.substring(front, HEAD_CHARACTERS + 1, _FRACTION).cast("string")
-    is_plain = F.when(has_fraction, fraction.isin(*_FRACTIONS) & ~_begins_zone(F.col("after"))).otherwise(
-        ~_begins_zone(tail)
-    )
+    digits = F.substring(front, HEAD_CHARACTERS + 2, _FRACTION - 1).cast("string")
+    has_digits = digits.between("0", ":") & ~digits.endswith(" ") & digits.try_cast("int").isNotNull()
+    is_plain = F.when(has_fraction, has_digits & ~_begins_zone(F.col("after"))).otherwise(~_begins_zone(tail))
     whole = F.substring(line, 1, _HEAD_ZONED).rlike(BY_NAME["iso_utc"].pattern)
     is_date = (F.substring(front, _ISO_DASH, 1) == F.lit(b"-")) & (F.substring(front, _ISO_HOUR, 1) != F.lit(b" "))
     is_cast = F.substring(front, _ISO_HOUR - 1, 1) != F.lit(b"\t")  # no cast reads a time after a tab
@@ -214,7 +212,7 @@ def _is_head(line: Column) -> Column:
 
 
 def _begins_zone(text: Column) -> Column:
-    return text.between("+", ":") | text.isin(*_NAMES)  # from + to : are signs and digits
+    return ~text.startswith("Z") & (text.between("+", ":") | text.isin(*_NAMES))  # from + to : are signs and digits
 
 
 def _stray_text(line: Column) -> Column:

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from spark_analytics.metrics.statistics import grouped
@@ -119,11 +119,6 @@ def _between(claimed: Column, least: float, most: float) -> Column:
     return F.least(F.greatest(claimed, F.lit(least)), F.lit(most))
 
 
-def milliseconds(step: Column) -> Column:
-    """The latency of a step."""
-    return F.exp(step / STEPS)
-
-
 def path(found: Column, code: Column, step: Column) -> Column:
     """The path without its query, of errors and slow requests; else null, because no table needs it."""
     bare = F.substring(F.substring_index(F.get(found, F.lit(5)), "?", 1), 1, MAX_PATH)
@@ -136,34 +131,6 @@ def top_keys(entries: Iterable[Sequence[Any]]) -> list[Row]:
     return [
         {"kind": kind, "key": key, "n": n} for name in sorted(of_kind) for kind, key, n in of_kind[name][:MAX_TOP_KEYS]
     ]
-
-
-def sketched(requests: DataFrame, *key: str, sums: Sequence[Column] = ()) -> DataFrame:
-    """The sketches of clients and latencies by `key`, and `sums`; `requests` also has (remote, latency, lines).
-
-    Quantile sketches have no weights, so a group of equal latencies enters the sketch once for each of its lines. In
-    the first of these rows `place` is 0, for `sums`.
-    """
-    latencies = F.array_repeat(milliseconds(F.col("latency")), F.col("lines").cast("int"))
-    none = F.array(F.lit(None).cast("double"))
-    rows = F.posexplode(F.when(F.col("latency").isNotNull(), latencies).otherwise(none)).alias("place", "took")
-    return (
-        requests.select("*", rows)
-        .groupBy(*key)
-        .agg(
-            *sums,
-            F.hll_sketch_agg("remote", F.lit(CLIENTS_LG_K)).alias("clients_hll"),
-            F.kll_sketch_agg_double("took").alias("latency_kll"),
-            F.count("took").alias("timed"),
-        )
-        .withColumn("latency_kll", F.when(F.col("timed") > 0, F.col("latency_kll")))
-        .drop("timed")
-    )
-
-
-def distinct_clients(table: DataFrame) -> DataFrame:
-    """One row: the distinct clients of all sketches, about."""
-    return table.agg(F.hll_sketch_estimate(F.hll_union_agg("clients_hll")).alias("clients"))
 
 
 QUANTILES = (0.5, 0.95, 0.99)

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from shipper import line_formats
 from spark_analytics.archive.inventory import Day, escaped
 from spark_analytics.lines import json_fields, timestamps
-from spark_analytics.runtime import interrupts
+from spark_analytics.runtime import interrupts, tuning
 from spark_analytics.scan import format_detection, line_scan
 from spark_analytics.scan.line_scan import DayFormats
 from spark_analytics.storage import locations
@@ -71,8 +71,9 @@ def _with_position(spark: SparkSession, archive: Location, day: Day) -> DataFram
     line = F.col("value")
     may_be_json = F.col("stamp_form").isin(timestamps.FORMS[line_formats.ANY], timestamps.FORMS[line_formats.JSON])
     fields = json_fields.parsed(F.when(may_be_json, line), line_scan.JSON_KEYS)
-    rows = rows.withColumn("fields", fields)
-    rows = rows.withColumn("json_time", json_fields.first(F.col("fields"), line_formats.TIME_PATHS)).drop("fields")
+    with tuning.temporary_settings(spark, json_fields.CASE_SENSITIVE):
+        rows = rows.withColumn("fields", fields)
+        rows = rows.withColumn("json_time", json_fields.first(F.col("fields"), line_formats.TIME_PATHS)).drop("fields")
     for step in timestamps.Dated(line, F.col("json_time"), of_day.forms, of_day.host_zone(day.as_date)).steps():
         rows = rows.withColumns(dict(step))
     return rows.select(

@@ -389,7 +389,7 @@ class Volume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowExample:
-    """Some lines of one row of a list; see `day_tables.ROW_KINDS`."""
+    """Some lines of one row of a list; see `sql/rows.sql`."""
 
     kind: str
     names: tuple[str, ...]

@@ -154,9 +154,9 @@ def require_runtime() -> Path:
     """The Java that Spark is started with here.
 
     Raises:
-        Unavailable: pyspark, pyarrow or Java is not installed.
+        Unavailable: pyspark, pyarrow, duckdb or Java is not installed.
     """
-    for name in ("pyspark", "pyarrow"):  # `--help` must work without them
+    for name in ("pyspark", "pyarrow", "duckdb"):  # `--help` must work without them
         if importlib.util.find_spec(name) is None:
             raise Unavailable(f"the report needs {name}, which is not installed", hint='pip install "fshipper[spark]"')
     home = os.environ.get("JAVA_HOME")

@@ -93,7 +93,7 @@ def _table(lines: pa.Array, columns: SegmentColumns) -> pa.Table:
 MAX_GROUPS = 8_000_000
 """Maximum number of groups that are aggregated in the driver if there is memory for them."""
 
-GROUP_BYTES = 900
+GROUP_BYTES = 600
 """Memory of one group with everything that is made of it (measured)."""
 
 MEMORY_RESERVE = 2
@@ -102,11 +102,12 @@ MEMORY_RESERVE = 2
 MAX_BYTES = 500_000_000
 """Maximum size of the groups as uncompressed Parquet: texts such as paths may be different in every group."""
 
+_KEY = ", ".join(line_scan.KEY)
 _SUMS = ", ".join(
     f"CAST({function}({column}) AS BIGINT) AS {name}" for name, (column, function) in line_scan.SUMMED.items()
 )
-GROUPING = f"SELECT {', '.join(line_scan.KEY)}, {_SUMS} FROM lines GROUP BY {', '.join(line_scan.KEY)}"
-"""`line_scan.group_lines` of table `lines`, which is what `line_scan.lines_to_group` gives."""
+GROUPING = f"FROM taken SELECT {_KEY}, {_SUMS} GROUP BY {_KEY}"
+"""`line_scan.group_lines` of table `taken`, which is what `line_scan.lines_to_group` gives."""
 
 
 def max_groups() -> int:
@@ -138,7 +139,7 @@ def classify(spark: SparkSession, engine: DuckEngine, formats: DayFormats) -> No
     A million groups have some thousand distinct texts, which Spark classifies.
     """
     engine.define("distinct_texts", text("distinct_texts"))
-    distinct = engine.columns("SELECT * FROM distinct_texts")
+    distinct = engine.columns("FROM distinct_texts")
     with tuning.query_of(spark, distinct.num_rows):
         classified = line_scan.classify_groups(spark.createDataFrame(distinct), formats)
         engine.take("classified", spark_io.columns_of(classified.select("number", "level", "text", "fingerprint")))

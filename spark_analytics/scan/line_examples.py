@@ -75,7 +75,7 @@ def _lines(archive: Location, segment: Segment) -> Iterator[str]:
         yield from (line.rstrip(b"\r").decode("utf-8", "replace") for line in complete)
 
 
-# -- of rows; the scan noted where they are (`groups.FileGroups.first_rows`) ---------------------------------------------
+# -- of rows; the scan noted where they are (`groups.FileGroups.first_rows`) -------------------------------------------
 
 MAX_BYTES = 64 * 1024 * 1024
 """Maximum bytes of text that are read for all rows of a day: some tenths of a second."""

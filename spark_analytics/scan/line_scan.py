@@ -24,6 +24,7 @@ from spark_analytics.lines import json_fields, severity, timestamps
 from spark_analytics.lines.log_formats import LineKind, LogFormat
 from spark_analytics.metrics import auth_events, web_requests
 from spark_analytics.patterns import mask
+from spark_analytics.runtime import tuning
 
 HEAD_CHARACTERS = auth_events.AUTH_PREFIX
 """Characters at the start of a line that are searched for its level and for logins."""
@@ -151,9 +152,10 @@ class LineColumns:
 
     def of_lines(self, rows: DataFrame) -> DataFrame:
         """The columns `kept` of each of `rows`."""
-        for step in self.steps:
-            rows = rows.withColumns(dict(step))
-        return rows.select(*self.kept)
+        with tuning.temporary_settings(rows.sparkSession, json_fields.CASE_SENSITIVE):
+            for step in self.steps:
+                rows = rows.withColumns(dict(step))
+            return rows.select(*self.kept)
 
 
 def group_lines(rows: DataFrame, columns: LineColumns) -> DataFrame:
@@ -194,7 +196,7 @@ def _fields(formats: DayFormats) -> dict[str, Column]:
     return {
         "bytes": (F.octet_length("value") + F.lit(1)).cast("bigint"),
         "head": F.when(is_short, line).otherwise(F.substring(line, 1, HEAD_CHARACTERS)),
-        "fields": _parsed(line) if in_json else F.lit(None).cast(json_fields.struct_of(JSON_KEYS)),
+        "fields": _parsed(line) if in_json else F.lit(None),
     }
 
 
@@ -218,8 +220,8 @@ def _candidates(formats: DayFormats) -> dict[str, Column]:
             "json_serilog": severity.of_serilog(fields),
             "json_message": json_fields.first_text(fields, mask.MESSAGE_KEYS),
         }
-        found = {name: F.when(_is(LineKind.JSON), value) for name, value in found.items()}
-        parts = F.when(_is(LineKind.JSON), web_requests.json_parts(fields)).otherwise(parts)
+        found = {name: severity.own_method(F.when(_is(LineKind.JSON), value)) for name, value in found.items()}
+        parts = severity.own_method(F.when(_is(LineKind.JSON), web_requests.json_parts(fields)))
     if LineKind.ACCESS in formats.kinds:
         parts = F.when(_is(LineKind.ACCESS), web_requests.parts(line)).otherwise(parts)
     if LineKind.SYSLOG in formats.kinds:
@@ -233,9 +235,13 @@ def _parts(formats: DayFormats) -> dict[str, Column]:
     has_logins = LineKind.SYSLOG in formats.kinds
     return {
         "status": web_requests.status(parts) if formats.requests else null.cast("int"),
-        "latency": web_requests.latency(parts) if formats.requests else null.cast("int"),
+        "latency": severity.own_method(web_requests.latency(parts)) if formats.requests else null.cast("int"),
         "level_text": F.when(~F.col("deferred"), F.substring(_level_text(formats), 1, LEVEL_PREFIX)),
-        "login": auth_events.parts(F.col("head"), F.col("candidate")) if has_logins else null.cast("array<string>"),
+        "login": (
+            severity.own_method(auth_events.parts(F.col("head"), F.col("candidate")))
+            if has_logins
+            else null.cast("array<string>")
+        ),
     }
 
 
@@ -261,15 +267,19 @@ def _key(formats: DayFormats) -> Sequence[Column | str]:
         "bytes",
         "second",
         F.expr("second div 3600").alias("hour"),
-        _level(formats, has_message).alias("level"),
-        F.when(is_request, web_requests.text(parts)).when(has_message, _text(formats)).alias("text"),
+        severity.own_method(_level(formats, has_message)).alias("level"),
+        severity.own_method(F.when(is_request, web_requests.text(parts)).when(has_message, _text(formats))).alias(
+            "text"
+        ),
         F.when(is_login, auth_events.kind(F.col("candidate"), login)).alias("auth"),
         F.when(is_login, auth_events.user(login)).alias("user"),
         F.when(is_login, auth_events.remote(login)).when(is_request, web_requests.client(parts)).alias("remote"),
         F.when(is_login, auth_events.attempts(login)).alias("attempts"),
         F.when(is_login & auth_events.is_password(F.col("candidate"), login), F.col("second")).alias("login_second"),
         "status",
-        F.when(is_request, web_requests.path(parts, F.col("status"), F.col("latency"))).alias("path"),
+        severity.own_method(F.when(is_request, web_requests.path(parts, F.col("status"), F.col("latency")))).alias(
+            "path"
+        ),
         F.when(is_request, F.col("latency")).alias("latency"),
         (F.when(is_request, web_requests.sent(parts)) if formats.requests else null.cast("bigint")).alias("sent"),
     )

@@ -4,6 +4,7 @@ One scan, and another one each time a segment turns out to be damaged.
 """
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -119,10 +120,9 @@ class Scanner:
                 by_spark = SparkEngine(self.spark, staging, scratch)
                 by_spark.take("scanned", spark_io.read(self.spark, [scratch / "classified"], frame.schema))
                 return SegmentGroups(by_spark)
-        engine = DuckEngine(self.spark, staging, scratch)
+        engine = DuckEngine(self.spark, staging, scratch, threads=os.cpu_count() or 1 if lines is None else 1)
         if lines is not None:
-            engine.take("lines", lines)
-            engine.define("grouped", driver_lines.GROUPING)
+            engine.take("grouped", lines, driver_lines.GROUPING)
         else:
             engine.take("grouped", groups)
         driver_lines.classify(self.spark, engine, formats)

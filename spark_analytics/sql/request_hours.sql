@@ -1,7 +1,5 @@
 -- Requests by hour and status class.
-SELECT
-    hour, concat(substring(CAST(status AS STRING), 1, 1), 'xx') AS status_class,
-    CAST(sum(lines) AS BIGINT) AS requests, CAST(sum(sent) AS BIGINT) AS bytes
-FROM requests
+SELECT hour, status_class, CAST(sum(requests) AS BIGINT) AS requests, CAST(sum(bytes) AS BIGINT) AS bytes
+FROM access_hourly
 WHERE hour IS NOT NULL
-GROUP BY hour, concat(substring(CAST(status AS STRING), 1, 1), 'xx')
+GROUP BY hour, status_class

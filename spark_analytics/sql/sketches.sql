@@ -1,21 +1,17 @@
 -- Sketches of the clients and latencies of requests by log file, hour and status. Spark runs this text in both engines,
 -- because the sketches have its format. A sketch of quantiles has no weights, so a group of equal latencies enters it
--- once for each of its lines. In the first of these rows `place` is 0. The row without a log has the clients of all.
+-- once for each of its lines. The row without a log has the distinct clients of all.
 WITH repeated AS (
     SELECT
-        log, hour, status, remote, lines, sent, posexplode(
-            CASE
-                WHEN latency IS NOT NULL THEN array_repeat(exp(latency / $steps), CAST(lines AS INT))
-                ELSE array(CAST(NULL AS DOUBLE))
-            END
-        ) AS (place, took)
+        log, hour, status, remote,
+        explode_outer(
+            CASE WHEN latency IS NOT NULL THEN array_repeat(exp(latency / $steps), CAST(lines AS INT)) END
+        ) AS took
     FROM requests
 ),
 sketched AS (
     SELECT
         log, hour, status,
-        sum(CASE WHEN place = 0 THEN lines END) AS requests,
-        sum(CASE WHEN place = 0 THEN sent END) AS bytes,
         CASE WHEN count(took) > 0 THEN kll_sketch_agg_double(took) END AS latency_kll,
         hll_sketch_agg(remote, $clients_lg_k) AS clients_hll
     FROM repeated
@@ -23,4 +19,4 @@ sketched AS (
 )
 SELECT *, CAST(NULL AS BIGINT) AS clients FROM sketched
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, hll_sketch_estimate(hll_union_agg(clients_hll)) FROM sketched
+SELECT NULL, NULL, NULL, NULL, NULL, hll_sketch_estimate(hll_union_agg(clients_hll)) FROM sketched

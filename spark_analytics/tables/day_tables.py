@@ -12,23 +12,9 @@ Row = dict[str, Any]
 class RowKey(NamedTuple):
     """A row of a list of the report, by what its lines have in common."""
 
-    kind: str  #: one of `ROW_KINDS`
+    kind: str  #: one of those in `sql/rows.sql`
     names: tuple[str, ...]  #: values of the columns of its kind
 
-
-ROW_KINDS = {
-    "host": (("host",), "fingerprint"),
-    "errors": (("host", "file"), "fingerprint"),
-    "password": (("host", "user", "remote"), "auth"),
-    "failed_remote": (("remote",), "user"),
-    "failed_user": (("user",), "remote"),
-    "failed_host": (("host",), "remote"),
-    "path404": (("path",), "remote"),
-    "path5xx": (("path",), "remote"),
-    "slowpath": (("path",), "remote"),
-    "client": (("remote",), "status"),
-}
-"""Of each kind the columns of its names, and the column in which its example lines differ."""
 
 ROW_EXAMPLES = 3
 """Maximum number of example lines of a row."""

@@ -24,7 +24,7 @@ from shipper.main import run
 LINES = b"".join(b"%d a line of a log\n" % number for number in range(200))
 
 
-class Said(NamedTuple):
+class Result(NamedTuple):
     """What an audit ended with."""
 
     code: int
@@ -55,12 +55,12 @@ class Audited(PartitionHarness):
         (self.archive / "_journal").mkdir(exist_ok=True)
         self.journal_path = self.archive / "_journal/logs.p0.sqlite"
 
-    def audit(self, *arguments: str) -> Said:
+    def audit(self, *arguments: str) -> Result:
         """`fshipper audit --json` of the archive; it must not have changed a byte of it."""
         before = tree(self.archive)
-        said = audit(str(self.archive), *arguments)
+        result = audit(str(self.archive), *arguments)
         assert tree(self.archive) == before
-        return said
+        return result
 
     def only(self, pattern: str) -> Path:
         """The one file of the archive below its days that fits."""
@@ -81,14 +81,14 @@ class Audited(PartitionHarness):
         return found
 
 
-def audit(*arguments: str) -> Said:
+def audit(*arguments: str) -> Result:
     return in_process("audit", *arguments)
 
 
-def in_process(verb: str, *arguments: str) -> Said:
+def in_process(verb: str, *arguments: str) -> Result:
     """A command with `--json` in this process."""
     code, out, errors = command(verb, "--json", *arguments)
-    return Said(code, json.loads(out) if out else {}, errors)
+    return Result(code, json.loads(out) if out else {}, errors)
 
 
 def command(*arguments: object) -> tuple[int, str, str]:

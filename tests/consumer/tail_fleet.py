@@ -40,18 +40,18 @@ class Following:
         self.process.kill()
         self.process.wait()
 
-    def said(self) -> bytes:
+    def written(self) -> bytes:
         return self.output.read_bytes()
 
     def complained(self) -> str:
         return self.errors.read_text()
 
-    def says(self, line: bytes, within: float = 20.0) -> float:
+    def writes(self, line: bytes, within: float = 20.0) -> float:
         """Seconds until `line` is there."""
         begun = time.monotonic()
-        while line not in self.said():
-            said = f"{self.said()[-2000:]!r}\n{self.complained()}"
-            assert time.monotonic() < begun + within, f"not in {within} s: {line!r}\n{said}"
+        while line not in self.written():
+            written = f"{self.written()[-2000:]!r}\n{self.complained()}"
+            assert time.monotonic() < begun + within, f"not in {within} s: {line!r}\n{written}"
             time.sleep(0.01)
         return time.monotonic() - begun
 

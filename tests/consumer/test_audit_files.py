@@ -11,7 +11,8 @@ from collecting import HOST, Log, cuts
 from fleet import unpack
 
 from consumer.archive.directory import lock_path
-from consumer.archive.expected_file import ExpectedFile, FileState, of_segment
+from consumer.archive.parts import FileState, Part
+from consumer.audit.day_inventory import expected
 from consumer.audit.verify_file import check
 from consumer.model import Until
 from shipper import layout
@@ -56,10 +57,10 @@ async def test_a_sealed_archive_is_complete_and_every_byte_and_line_of_it_is_cou
     tmp_path: Path, codec: str
 ) -> None:
     archive = await sealed(tmp_path, codec)
-    said = archive.audit()
-    assert (said.code, said.found["findings"], said.errors) == (0, [], "")
-    assert said.found["totals"]["archived"] == {"bytes": 3 * len(LINES), "lines": 600}
-    assert [(row["host"], row["archived"]["lines"]) for row in said.found["files"]] == [
+    result = archive.audit()
+    assert (result.code, result.found["findings"], result.errors) == (0, [], "")
+    assert result.found["totals"]["archived"] == {"bytes": 3 * len(LINES), "lines": 600}
+    assert [(row["host"], row["archived"]["lines"]) for row in result.found["files"]] == [
         ("db1.example.net", 400),
         (HOST, 200),
     ]
@@ -67,9 +68,9 @@ async def test_a_sealed_archive_is_complete_and_every_byte_and_line_of_it_is_cou
 
 async def test_an_archive_of_open_files_is_complete(tmp_path: Path) -> None:
     archive = await opened(tmp_path)
-    said = archive.audit()
-    assert (said.code, said.found["findings"]) == (0, [])
-    assert said.found["totals"]["archived"] == {"bytes": len(LINES), "lines": 200}
+    result = archive.audit()
+    assert (result.code, result.found["findings"]) == (0, [])
+    assert result.found["totals"]["archived"] == {"bytes": len(LINES), "lines": 200}
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -78,21 +79,21 @@ async def test_it_is_found_in_a_segment_and_the_other_host_is_complete(tmp_path:
     archive = await sealed(tmp_path, codec)
     (segment,) = archive.archive.glob(f"date=*/*/host={HOST}/[!_.]*")
     DAMAGES[damage](segment)
-    said = archive.audit()
-    assert said.code == 2
-    assert said.kinds == ["damaged_file"], said.texts
-    (finding,) = said.found["findings"]
+    result = archive.audit()
+    assert result.code == 2
+    assert result.kinds == ["damaged_file"], result.texts
+    (finding,) = result.found["findings"]
     assert (finding["host"], finding["path"]) == (HOST, str(segment.relative_to(archive.archive)))
-    assert [row["complete"] for row in said.found["files"]] == [True, False]
+    assert [row["complete"] for row in result.found["files"]] == [True, False]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 async def test_it_is_found_in_an_open_file(tmp_path: Path, damage: str) -> None:
     archive = await opened(tmp_path)
     DAMAGES[damage](archive.opened)
-    said = archive.audit()
-    assert said.code == 2
-    assert set(said.kinds) <= {"damaged_file", "uncommitted_bytes"}, said.texts
+    result = archive.audit()
+    assert result.code == 2
+    assert set(result.kinds) <= {"damaged_file", "uncommitted_bytes"}, result.texts
 
 
 async def test_a_line_appended_to_an_open_file_is_found_with_the_place_it_will_go_to(
@@ -101,10 +102,10 @@ async def test_a_line_appended_to_an_open_file_is_found_with_the_place_it_will_g
     archive = await opened(tmp_path)
     with archive.opened.open("ab") as file:
         file.write(LINES.splitlines(keepends=True)[-1])
-    said = archive.audit()
-    assert (said.code, said.kinds) == (2, ["uncommitted_bytes"])
-    assert "next start of the collector cuts them off" in said.found["findings"][0]["hint"]
-    assert said.found["totals"]["archived"]["lines"] == 200
+    result = archive.audit()
+    assert (result.code, result.kinds) == (2, ["uncommitted_bytes"])
+    assert "next start of the collector cuts them off" in result.found["findings"][0]["hint"]
+    assert result.found["totals"]["archived"]["lines"] == 200
     await archive.drain()
     assert archive.audit().code == 0
 
@@ -117,9 +118,9 @@ async def test_bytes_that_a_collector_has_not_committed_yet_are_a_note_while_it_
     with archive.opened.open("ab") as file:
         file.write(LINES)
     with Lock(lock_path(archive.archive, 0, epoch), "the partition"):
-        said = archive.audit()
-    assert (said.code, said.kinds) == (0, [])
-    assert said.notes == [f"{len(LINES):,} bytes in open files are not committed yet: a collector is writing them"]
+        result = archive.audit()
+    assert (result.code, result.kinds) == (0, [])
+    assert result.notes == [f"{len(LINES):,} bytes in open files are not committed yet: a collector is writing them"]
     assert archive.audit().code == 2
 
 
@@ -128,24 +129,24 @@ async def test_a_missing_segment_is_found(tmp_path: Path, codec: str) -> None:
     archive = await sealed(tmp_path, codec)
     (segment,) = archive.archive.glob(f"date=*/*/host={HOST}/[!_.]*")
     segment.unlink()
-    said = archive.audit()
-    assert (said.code, said.kinds) == (2, ["missing_file"])
-    assert said.found["totals"]["missing"] == {"bytes": len(LINES), "lines": 200}
+    result = archive.audit()
+    assert (result.code, result.kinds) == (2, ["missing_file"])
+    assert result.found["totals"]["missing"] == {"bytes": len(LINES), "lines": 200}
 
 
 async def test_a_missing_open_file_is_found_and_so_is_the_gap_that_the_next_start_makes_of_it(tmp_path: Path) -> None:
     archive = await opened(tmp_path)
     archive.opened.unlink()
-    said = archive.audit()
-    assert (said.code, said.kinds) == (2, ["missing_file"])
-    assert said.found["totals"]["missing"]["bytes"] == len(LINES)
+    result = archive.audit()
+    assert (result.code, result.kinds) == (2, ["missing_file"])
+    assert result.found["totals"]["missing"]["bytes"] == len(LINES)
     await archive.drain()
-    said = archive.audit()
-    assert (said.code, set(said.kinds)) == (2, {"gap"}), said.texts
-    assert "archive_changed" in said.texts
+    result = archive.audit()
+    assert (result.code, set(result.kinds)) == (2, {"gap"}), result.texts
+    assert "archive_changed" in result.texts
     await archive.drain(Until.SEALED)
-    said = archive.audit()
-    assert (said.code, set(said.kinds)) == (2, {"gap"}), said.texts
+    result = archive.audit()
+    assert (result.code, set(result.kinds)) == (2, {"gap"}), result.texts
 
 
 async def test_a_file_of_one_host_under_the_name_of_another_is_found_at_both(tmp_path: Path) -> None:
@@ -154,9 +155,9 @@ async def test_a_file_of_one_host_under_the_name_of_another_is_found_at_both(tmp
         home = path.parent.with_name("host=web9.example.net")
         home.mkdir()
         path.rename(home / path.name)
-        said = archive.audit()
-        assert (said.code, sorted(said.kinds)) == (2, ["missing_file", "unlisted_file"]), number
-        assert {each["host"] for each in said.found["findings"]} == {HOST, "web9.example.net"}
+        result = archive.audit()
+        assert (result.code, sorted(result.kinds)) == (2, ["missing_file", "unlisted_file"]), number
+        assert {each["host"] for each in result.found["findings"]} == {HOST, "web9.example.net"}
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -166,7 +167,7 @@ async def test_every_single_flipped_byte_of_a_segment_is_found(tmp_path: Path, c
     archive.send(Log(LINES[:400]), 0, 400)
     await archive.drain(Until.SEALED)
     (segment,) = archive.segments()
-    entry = of_segment(segment, segment.path[5:15])
+    entry = expected(segment)
     data = archive.segment.read_bytes()
     assert check(archive.archive, entry).sound
     for at in range(len(data)):
@@ -179,7 +180,7 @@ async def test_files_of_many_frames_and_members_are_read_to_their_end(tmp_path: 
     for codec, suffix in (("zstd", ".zst"), ("gzip", ".gz")):
         archive = await sealed(tmp_path / codec, codec)
         (segment,) = [each for each in archive.segments() if each.host == HOST]
-        entry = of_segment(segment, segment.path[5:15])
+        entry = expected(segment)
         path = archive.archive / segment.path
         path.write_bytes(b"".join(packed(part, suffix) for part in parts))
         assert check(archive.archive, entry).raw == sum(map(len, parts))
@@ -197,7 +198,7 @@ async def test_a_file_that_swells_far_beyond_what_it_should_hold_is_left_off_ear
     bomb = packed(bytes(300 << 20), ".zst")
     path.write_bytes(bomb)
     (segment,) = [each for each in archive.segments() if each.host == HOST]
-    found = check(archive.archive, of_segment(segment, segment.path[5:15]))
+    found = check(archive.archive, expected(segment))
     assert found.raw < 100 << 20
     assert "far more text" in " ".join(found.wrong)
 
@@ -211,8 +212,8 @@ async def test_open_files_of_frames_are_proven_and_any_flipped_byte_of_their_blo
     for start, end in cuts(LINES, 1500):
         archive.send(Log(LINES, encoding=encoding), start, end)
     await archive.drain()
-    said = archive.audit()
-    assert (said.code, said.found["totals"]["archived"]) == (0, {"bytes": len(LINES), "lines": 200})
+    result = archive.audit()
+    assert (result.code, result.found["totals"]["archived"]) == (0, {"bytes": len(LINES), "lines": 200})
     data = archive.opened.read_bytes()
     assert len(data) < len(LINES)
     for at in (len(data) // 3, len(data) // 2, len(data) - 5):
@@ -224,8 +225,8 @@ async def test_open_files_of_frames_are_proven_and_any_flipped_byte_of_their_blo
     assert archive.audit().kinds == ["uncommitted_bytes"]
     archive.opened.write_bytes(data)
     await archive.drain(Until.SEALED)
-    said = archive.audit()
-    assert (said.code, said.found["totals"]["archived"]) == (0, {"bytes": len(LINES), "lines": 200})
+    result = archive.audit()
+    assert (result.code, result.found["totals"]["archived"]) == (0, {"bytes": len(LINES), "lines": 200})
 
 
 async def test_a_segment_that_is_a_directory_is_no_crash(tmp_path: Path) -> None:
@@ -233,8 +234,8 @@ async def test_a_segment_that_is_a_directory_is_no_crash(tmp_path: Path) -> None
     (path,) = archive.archive.glob(f"date=*/*/host={HOST}/[!_.]*")
     path.unlink()
     path.mkdir()
-    said = archive.audit()
-    assert (said.code, said.kinds) == (2, ["unreadable_file"])
+    result = archive.audit()
+    assert (result.code, result.kinds) == (2, ["unreadable_file"])
 
 
 async def test_only_what_is_requested_is_read(tmp_path: Path) -> None:
@@ -262,7 +263,7 @@ async def test_a_copy_of_an_archive_without_its_journals_is_verified_by_its_mani
 def test_a_file_that_is_sealed_before_it_is_read_is_verified_as_the_segment(tmp_path: Path) -> None:
     key = FileKey("2026-11-20", 0, HOST, "/var/log/app.log")
     segment, open_file = layout.segment_path(key, 1, "zstd"), f"{layout.directory(key)}/_open-app.log"
-    entry = ExpectedFile(
+    entry = Part(
         key=key, path=layout.sealing_path(segment), state=FileState.SEALING, codec="none", stored=len(LINES),
         raw=len(LINES), crc=zlib.crc32(LINES), lines=200, becomes=segment, also=open_file,
     )  # fmt: skip

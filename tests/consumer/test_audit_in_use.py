@@ -64,17 +64,17 @@ def test_an_archive_that_is_written_and_sealed_meanwhile_is_complete_at_every_au
         sealed = len(fleet.segments())
         until(lambda: len(fleet.segments()) > sealed, what=lambda: collector.log)
         collector.kill()
-    for said in looks:
-        assert (said.code, said.kinds) == (0, []), said.texts
-    said = audit(*arguments)
-    assert set(said.kinds) <= {"uncommitted_bytes"}, said.texts  # a kill in the middle of a batch
+    for result in looks:
+        assert (result.code, result.kinds) == (0, []), result.texts
+    result = audit(*arguments)
+    assert set(result.kinds) <= {"uncommitted_bytes"}, result.texts  # a kill in the middle of a batch
     collector.start()
     size = path.stat().st_size
     until(lambda: audit(*arguments).found["totals"]["archived"]["bytes"] == size, within=60, what=lambda: collector.log)
     assert collector.stop() == 0
     assert fleet.archived(HOST, path) == path.read_bytes()
-    said = audit(*arguments)
-    assert (said.code, said.found["totals"]["archived"]["bytes"]) == (0, size)
+    result = audit(*arguments)
+    assert (result.code, result.found["totals"]["archived"]["bytes"]) == (0, size)
 
 
 def test_producers_are_queried_and_what_is_in_the_stream_is_distinguished_from_what_is_lost(
@@ -89,9 +89,9 @@ def test_producers_are_queried_and_what_is_in_the_stream_is_distinguished_from_w
     fleet.ship_once("gone.example.net", other)
     until(lambda: fleet.messages() == 2, what=lambda: producer.log)
     fleet.drain()
-    said = audit(*arguments)
-    assert (said.code, said.kinds) == (0, [])
-    quiet, host = said.found["hosts"]
+    result = audit(*arguments)
+    assert (result.code, result.kinds) == (0, [])
+    quiet, host = result.found["hosts"]
     assert (quiet["name"], quiet["answers"]) == ("gone.example.net", False)
     assert (host["answers"], host["sources"], host["waiting"], host["missing"]) == (True, 1, 0, 0)
 
@@ -99,9 +99,9 @@ def test_producers_are_queried_and_what_is_in_the_stream_is_distinguished_from_w
         log.write(LINES)
     until(lambda: fleet.messages() == 3, what=lambda: producer.log)
     until(lambda: audit(*arguments).found["hosts"][1]["waiting"] == len(LINES), what=lambda: producer.log)
-    said = audit(*arguments)
-    assert (said.code, said.kinds) == (0, [])
-    assert "in the stream, not archived yet" in said.texts
+    result = audit(*arguments)
+    assert (result.code, result.kinds) == (0, [])
+    assert "in the stream, not archived yet" in result.texts
 
     async def purge() -> None:
         client = await nats.connect(natsd.url)
@@ -109,10 +109,10 @@ def test_producers_are_queried_and_what_is_in_the_stream_is_distinguished_from_w
         await client.close()
 
     asyncio.run(purge())
-    said = audit(*arguments)
-    assert (said.code, said.kinds) == (2, ["producer"])
-    assert said.found["hosts"][1]["missing"] == len(LINES)
-    assert "neither stream nor archive" in said.texts
+    result = audit(*arguments)
+    assert (result.code, result.kinds) == (2, ["producer"])
+    assert result.found["hosts"][1]["missing"] == len(LINES)
+    assert "neither stream nor archive" in result.texts
 
 
 def test_a_plain_message_with_newlines_counts_as_so_many_lines_for_the_collector_as_for_the_audit(
@@ -137,9 +137,9 @@ def test_without_a_server_it_reports_it_and_ends_with_69(fleet: Fleet, tmp_path:
     fleet.ship_once(HOST, path)
     fleet.drain()
     natsd.kill()
-    said = audit(str(fleet.archive), "--state", str(tmp_path / "state"), "--hosts", "--url", natsd.url)
-    assert said.code == 69
-    assert "no NATS server answers" in said.errors
+    result = audit(str(fleet.archive), "--state", str(tmp_path / "state"), "--hosts", "--url", natsd.url)
+    assert result.code == 69
+    assert "no NATS server answers" in result.errors
     assert audit(str(fleet.archive), "--state", str(tmp_path / "state")).code == 0
 
 
@@ -255,7 +255,7 @@ def test_a_journal_is_read_while_its_process_runs_and_is_left_unchanged(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "result"),
     [
         (["{archive}", "--date", "someday"], 64, "YYYY-MM-DD"),
         (["{archive}", "--date", "today", "--since", "yesterday"], 64, "--date goes without"),
@@ -267,12 +267,12 @@ def test_a_journal_is_read_while_its_process_runs_and_is_left_unchanged(tmp_path
     ],
 )
 def test_what_cannot_be_done_ends_with_its_code_and_the_next_step(
-    tmp_path: Path, arguments: list[str], code: int, said: str
+    tmp_path: Path, arguments: list[str], code: int, result: str
 ) -> None:
     (tmp_path / "archive/_manifest").mkdir(parents=True)
     (tmp_path / "empty").mkdir()
     places = {"archive": tmp_path / "archive", "empty": tmp_path / "empty"}
     ended = audit(*(argument.format_map(places) for argument in arguments))
     assert ended.code == code
-    assert said in ended.errors
+    assert result in ended.errors
     assert "hint: " in ended.errors

@@ -114,10 +114,10 @@ DAMAGES: dict[str, tuple[Callable[[Audited], object], list[str], str, dict[str, 
 async def test_what_is_wrong_is_found(tmp_path: Path, damage: str) -> None:
     archive, (change, kinds, text, totals) = await sealed(tmp_path), DAMAGES[damage]
     change(archive)
-    said = archive.audit()
-    assert (said.code, sorted(said.kinds)) == (2, kinds), said.texts
-    assert text in said.texts
-    found = said.found["totals"]
+    result = archive.audit()
+    assert (result.code, sorted(result.kinds)) == (2, kinds), result.texts
+    assert text in result.texts
+    found = result.found["totals"]
     assert {name: (found[name]["bytes"], found[name]["lines"]) for name in totals} == totals
 
 
@@ -126,13 +126,13 @@ async def test_two_collectors_may_list_the_same_segment_and_must_say_the_same(tm
     other = archive.manifest.with_name("other.jsonl")
     again = [edited(line, collector="other", sealed_at="2026-11-21T00:00:00Z") for line in lines(archive)]
     other.write_bytes(b"".join(again))
-    said = archive.audit()
-    assert (said.code, said.kinds) == (0, [])
-    assert said.found["totals"]["archived"]["bytes"] == len(LINES)
+    result = archive.audit()
+    assert (result.code, result.kinds) == (0, [])
+    assert result.found["totals"]["archived"]["bytes"] == len(LINES)
     other.write_bytes(edited(again[1], lines=1))
-    said = archive.audit()
-    assert (said.code, said.kinds) == (2, ["bad_manifest"])
-    assert "other values" in said.texts
+    result = archive.audit()
+    assert (result.code, result.kinds) == (2, ["bad_manifest"])
+    assert "other values" in result.texts
 
 
 async def test_a_day_that_retention_removed_is_no_damage(tmp_path: Path) -> None:
@@ -140,14 +140,14 @@ async def test_a_day_that_retention_removed_is_no_damage(tmp_path: Path) -> None
     (day,) = archive.archive.glob("date=*")
     removed = archive.archive / "_manifest/removed.jsonl"
     removed.write_bytes(json.dumps({"v": 1, "date": day.name[5:]}).encode() + b"\n")
-    said = archive.audit()  # killed after its first line
-    assert (said.code, said.kinds) == (0, [])
-    assert "removed by retention" in said.notes[0]
+    result = archive.audit()  # killed after its first line
+    assert (result.code, result.kinds) == (0, [])
+    assert "removed by retention" in result.notes[0]
     manifests = archive.manifest.parent
     shutil.rmtree(day)
     shutil.rmtree(manifests)
-    said = archive.audit()
-    assert (said.code, said.kinds) == (0, [])
+    result = archive.audit()
+    assert (result.code, result.kinds) == (0, [])
     assert archive.audit("--date", day.name[5:]).code == 0
 
 
@@ -171,8 +171,8 @@ async def test_parts_of_a_merged_segment_count_no_more(tmp_path: Path) -> None:
     assert archive.audit().code == 0  # killed before the parts were removed
     for part in parts:
         (archive.archive / part.path).unlink()
-    said = archive.audit()
-    assert (said.code, said.found["totals"]["archived"]["bytes"]) == (0, len(LINES))
+    result = archive.audit()
+    assert (result.code, result.found["totals"]["archived"]["bytes"]) == (0, len(LINES))
 
 
 @pytest.mark.parametrize(("owner", "name"), STEPS, ids=[name for _, name in STEPS])
@@ -185,9 +185,9 @@ async def test_a_kill_while_sealing_leaves_nothing_that_is_called_damage(
     archive.send(Log(LINES, id="00000000000000c3", host="db1.example.net"), 0, len(LINES))
     await archive.drain()
     await die_while_sealing(archive, monkeypatch, owner, name, after=after)
-    said = archive.audit()
-    assert (said.code, said.kinds) == (0, []), said.texts
-    assert said.found["totals"]["archived"]["bytes"] == 2 * len(LINES)
+    result = archive.audit()
+    assert (result.code, result.kinds) == (0, []), result.texts
+    assert result.found["totals"]["archived"]["bytes"] == 2 * len(LINES)
     await archive.drain(Until.SEALED)
     assert archive.audit().found["totals"]["archived"]["bytes"] == 2 * len(LINES)
 
@@ -208,9 +208,9 @@ async def test_a_manifest_line_that_a_kill_tore_is_a_note_until_the_next_start(
     archive.send(Log(LINES * 2), len(LINES), len(LINES) + 1000)
     await die_while_sealing(archive, monkeypatch, Sealer, "record", after=True)
     archive.manifest.write_bytes(archive.manifest.read_bytes()[:-20])
-    said = archive.audit()
-    assert (said.code, said.kinds) == (0, []), said.texts
-    assert "cut off by a kill" in said.notes[0]
+    result = archive.audit()
+    assert (result.code, result.kinds) == (0, []), result.texts
+    assert "cut off by a kill" in result.notes[0]
     await archive.drain(Until.SEALED)
     assert archive.audit().found["findings"] == []
 
@@ -222,10 +222,10 @@ async def test_an_open_file_that_no_journal_knows_is_found(tmp_path: Path) -> No
     directory = archive.opened.parent
     (directory / "_open-var~log~other.log").write_bytes(LINES)
     (directory / "_sealing-var~log~other.log-00000000000000000001.zst").write_bytes(LINES)
-    said = archive.audit()
-    assert (said.code, said.kinds) == (2, ["unlisted_file", "unlisted_file"])
-    assert "no journal knows" in said.texts
-    assert [each["bytes"] for each in said.found["findings"]] == [len(LINES)] * 2
+    result = archive.audit()
+    assert (result.code, result.kinds) == (2, ["unlisted_file", "unlisted_file"])
+    assert "no journal knows" in result.texts
+    assert [each["bytes"] for each in result.found["findings"]] == [len(LINES)] * 2
 
 
 async def test_of_two_epochs_the_newest_journal_counts_and_what_a_fenced_collector_left_is_a_note(
@@ -238,10 +238,10 @@ async def test_of_two_epochs_the_newest_journal_counts_and_what_a_fenced_collect
     shutil.copy(archive.journal_path, journals / "logs.p0.1.sqlite")
     archive.journal_path.write_bytes(b"no database")
     (archive.opened.parent / "_open-var~log~late.log").write_bytes(LINES)
-    said = archive.audit()
-    assert (said.code, said.kinds) == (0, []), said.texts
-    assert "had lost the partition" in said.notes[0]
-    assert said.found["totals"]["archived"]["bytes"] == 2 * len(LINES)
+    result = archive.audit()
+    assert (result.code, result.kinds) == (0, []), result.texts
+    assert "had lost the partition" in result.notes[0]
+    assert result.found["totals"]["archived"]["bytes"] == 2 * len(LINES)
 
 
 async def test_open_files_whose_journal_is_elsewhere_are_reported_to_be_unproven(tmp_path: Path) -> None:
@@ -252,12 +252,12 @@ async def test_open_files_whose_journal_is_elsewhere_are_reported_to_be_unproven
     state = tmp_path / "state"
     (state / "collector").mkdir(parents=True)
     (archive.archive / "_journal").rename(state / "collector" / identity)
-    said = archive.audit()
-    assert (said.code, said.kinds) == (2, ["unlisted_file"])
-    assert "SHIPPER_STATE" in said.found["findings"][0]["hint"]
-    said = archive.audit("--state", str(state))
-    assert (said.code, said.kinds) == (0, [])
-    assert said.found["totals"]["archived"]["bytes"] == 2 * len(LINES)
+    result = archive.audit()
+    assert (result.code, result.kinds) == (2, ["unlisted_file"])
+    assert "SHIPPER_STATE" in result.found["findings"][0]["hint"]
+    result = archive.audit("--state", str(state))
+    assert (result.code, result.kinds) == (0, [])
+    assert result.found["totals"]["archived"]["bytes"] == 2 * len(LINES)
 
 
 async def test_a_journal_older_than_the_archive_is_found(tmp_path: Path) -> None:
@@ -266,9 +266,9 @@ async def test_a_journal_older_than_the_archive_is_found(tmp_path: Path) -> None
     archive.send(Log(LINES * 2), len(LINES), 2 * len(LINES))
     await archive.drain(Until.SEALED)
     archive.journal_path.write_bytes(old)
-    said = archive.audit()
-    assert (said.code, said.kinds) == (2, ["bad_journal"])
-    assert f"lacks {len(LINES):,} bytes" in said.texts
+    result = archive.audit()
+    assert (result.code, result.kinds) == (2, ["bad_journal"])
+    assert f"lacks {len(LINES):,} bytes" in result.texts
 
 
 async def test_plain_lines_and_names_that_are_no_utf_8_are_no_error(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ async def test_plain_lines_and_names_that_are_no_utf_8_are_no_error(tmp_path: Pa
     await archive.drain()
     assert archive.audit().code == 0
     await archive.drain(Until.SEALED)
-    said = archive.audit()
-    assert said.code == 0
-    assert {row["host"] for row in said.found["files"]} == {HOST}
-    assert said.found["totals"]["archived"]["lines"] == 201
+    result = archive.audit()
+    assert result.code == 0
+    assert {row["host"] for row in result.found["files"]} == {HOST}
+    assert result.found["totals"]["archived"]["lines"] == 201

@@ -145,8 +145,8 @@ def test_a_segment_that_has_its_name_and_is_not_listed_yet_is_a_note(tmp_path: P
     temporary = first.with_name(f".{first.name.replace('0001', '0009')}.0a1b2c3d.tmp")
     shutil.copy(first, temporary)
     os.link(temporary, first.with_name(first.name.replace("0001", "0009")))
-    said = archive.audit()
-    assert (said.code, said.kinds) == (0, []), said.texts
-    assert "left unlisted" in said.notes[0]
+    outcome = archive.audit()
+    assert (outcome.code, outcome.kinds) == (0, []), outcome.texts
+    assert "left unlisted" in outcome.notes[0]
     temporary.unlink()
     assert archive.audit().code == 2

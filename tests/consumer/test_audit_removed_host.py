@@ -60,9 +60,9 @@ def test_a_removed_host_is_named_by_its_producer_and_a_changed_line_by_both_sums
     assert audit(*asked).code == 0
     segment = next(each for each in fleet.segments() if each.host == ONE)
     made_anew(fleet.archive, segment.path, MALLORY, ROOT)
-    said = audit(*asked)
-    (changed,) = (each for each in said.found["findings"] if each["kind"] == "different_sum")
-    assert (said.code, changed["host"], changed["path"]) == (2, ONE, segment.path)
+    result = audit(*asked)
+    (changed,) = (each for each in result.found["findings"] if each["kind"] == "different_sum")
+    assert (result.code, changed["host"], changed["path"]) == (2, ONE, segment.path)
     assert "differs from the journal" in changed["text"]
     assert "differs from the producer's mark" in changed["text"]
     made_anew(fleet.archive, segment.path, ROOT, MALLORY)
@@ -73,11 +73,11 @@ def test_a_removed_host_is_named_by_its_producer_and_a_changed_line_by_both_sums
     with closing(sqlite3.connect(journal(fleet))) as database, database:
         database.execute("DELETE FROM sources WHERE host = ?", (TWO,))
     assert audit(*arguments).code == 0
-    said = audit(*asked)
-    gone = next(each for each in said.found["findings"] if each["weight"] == "damage")
-    assert (said.code, gone["host"], gone["kind"]) == (2, TWO, "producer")
-    assert said.found["hosts"][1]["name"] == TWO
-    assert said.found["hosts"][1]["forgotten"] == len(LINES)
+    result = audit(*asked)
+    gone = next(each for each in result.found["findings"] if each["weight"] == "damage")
+    assert (result.code, gone["host"], gone["kind"]) == (2, TWO, "producer")
+    assert result.found["hosts"][1]["name"] == TWO
+    assert result.found["hosts"][1]["forgotten"] == len(LINES)
     assert audit(*asked, "--host", TWO).code == 2  # nothing of it is in the archive, and its producer knows better
     for producer in producers:
         producer.stop()

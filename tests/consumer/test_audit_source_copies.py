@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from auditing import Audited, Said, command
+from auditing import Audited, Result, command
 from collecting import HOST, Log, cuts
 from test_collector_edits import piece, send
 
@@ -26,10 +26,10 @@ def numbered(lines: int) -> bytes:
     return b"".join(b"unique line %d\n" % number for number in range(1, lines + 1))
 
 
-def notes(said: Said) -> list[tuple[str, str, int]]:
+def notes(result: Result) -> list[tuple[str, str, int]]:
     """File, the other file, and bytes."""
-    assert (said.code, said.kinds) == (0, [])
-    found = [each for each in said.found["findings"] if each["kind"] == "same_text"]
+    assert (result.code, result.kinds) == (0, [])
+    found = [each for each in result.found["findings"] if each["kind"] == "same_text"]
     return [(each["file"], each["other"], each["bytes"]) for each in found]
 
 
@@ -80,9 +80,9 @@ async def test_a_copy_is_found_over_segments_days_and_sources_that_share_a_file(
     await archive_of(archive, log_of(timed(100, "another"), 2, APP))
     await archive_of(archive, log_of(timed(90, "older"), 3, COPY), until=Until.DRAINED)
     await archive_of(archive, log_of(timed(300), 4, COPY), block=901)
-    said = archive.audit()
-    assert notes(said) == [(COPY, APP, len(timed(300)))]
-    (text,) = (note for note in said.notes if "perhaps a copy" in note)
+    result = archive.audit()
+    assert notes(result) == [(COPY, APP, len(timed(300)))]
+    (text,) = (note for note in result.notes if "perhaps a copy" in note)
     assert "source 0000000000000004" in text
     assert "(source 0000000000000001, " in text
 
@@ -188,9 +188,9 @@ async def test_of_too_many_sources_the_newest_are_compared_and_a_note_says_so(
     early = [log_of(timed(100, f"early {number}"), number, f"/var/log/{number}.log") for number in range(4)]
     await archive_of(archive, *early, log_of(timed(300), 8, APP), log_of(timed(300), 9, COPY))
     monkeypatch.setattr(source_copies, "MOST_SOURCES", 3)
-    said = archive.audit()
-    assert (said.code, said.kinds) == (0, [])
-    found = [each for each in said.found["findings"] if each["kind"] == "same_text"]
+    result = archive.audit()
+    assert (result.code, result.kinds) == (0, [])
+    found = [each for each in result.found["findings"] if each["kind"] == "same_text"]
     assert [each["file"] for each in found] == [COPY, ""]
     assert "3 sources of the first days were not compared" in found[-1]["text"]
     assert "--since" in found[-1]["hint"]

@@ -9,7 +9,7 @@ from collecting import FILE, HOST, Log, cuts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.archive.expected_file import ExpectedFile, FileState
+from consumer.archive.parts import FileState, Part
 from consumer.audit.coverage import Coverage, ExpectedRange
 from consumer.audit.verify_file import account_of
 from consumer.model import SourceKey, Until
@@ -51,12 +51,12 @@ async def test_a_hole_of_a_source_that_was_given_up_is_a_gap_with_its_reason(tmp
     archive.send(Log(LINES), 0, 1000)
     archive.send(Log(LINES), 1000, 2000, last=End.TRUNCATED, gap=500)
     await archive.drain(Until.SEALED)
-    said = archive.audit()
-    assert (said.code, said.kinds) == (2, ["gap"])
-    assert "truncated" in said.texts
-    assert "2000-2500" in said.texts
-    assert said.found["totals"]["missing"]["bytes"] == 500
-    assert said.found["totals"]["shipped"]["bytes"] == 2500
+    result = archive.audit()
+    assert (result.code, result.kinds) == (2, ["gap"])
+    assert "truncated" in result.texts
+    assert "2000-2500" in result.texts
+    assert result.found["totals"]["missing"]["bytes"] == 500
+    assert result.found["totals"]["shipped"]["bytes"] == 2500
 
 
 async def test_bytes_that_another_collectors_archive_holds_are_shown_and_not_missing(tmp_path: Path) -> None:
@@ -65,10 +65,10 @@ async def test_bytes_that_another_collectors_archive_holds_are_shown_and_not_mis
     await archive.drain(Until.SEALED)
     (line,) = archive.manifest.read_bytes().splitlines()
     archive.manifest.write_bytes(line.replace(b'"truncated"', b'"elsewhere"') + b"\n")
-    said = archive.audit()
-    assert (said.code, said.kinds) == (0, [])
-    assert "another collector's archive" in said.notes[0]
-    assert said.found["totals"]["missing"]["bytes"] == 0
+    result = archive.audit()
+    assert (result.code, result.kinds) == (0, [])
+    assert "another collector's archive" in result.notes[0]
+    assert result.found["totals"]["missing"]["bytes"] == 0
 
 
 async def test_bytes_that_a_host_was_configured_not_to_read_are_a_note_and_the_audit_is_complete(
@@ -77,11 +77,11 @@ async def test_bytes_that_a_host_was_configured_not_to_read_are_a_note_and_the_a
     archive = Audited(tmp_path)
     archive.send(Log(LINES), 0, 1000, last=End.EXCLUDED, gap=500)
     await archive.drain(Until.SEALED)
-    said = archive.audit()
-    assert (said.code, said.kinds) == (0, [])
-    assert "1000-1500" in said.notes[0]
-    assert "configuration" in said.notes[0]
-    assert said.found["totals"]["missing"]["bytes"] == 0
+    result = archive.audit()
+    assert (result.code, result.kinds) == (0, [])
+    assert "1000-1500" in result.notes[0]
+    assert "configuration" in result.notes[0]
+    assert result.found["totals"]["missing"]["bytes"] == 0
 
 
 async def test_days_are_judged_together_and_one_day_by_itself(tmp_path: Path) -> None:
@@ -96,9 +96,9 @@ async def test_days_are_judged_together_and_one_day_by_itself(tmp_path: Path) ->
         assert archive.audit(option).code == 0, option
     shutil.rmtree(archive.archive / f"date={second}")
     shutil.rmtree(archive.archive / f"_manifest/date={second}")
-    said = archive.audit()
-    assert (said.code, said.kinds) == (2, ["missing_bytes"])
-    assert "bytes 1600-3200" in said.texts
+    result = archive.audit()
+    assert (result.code, result.kinds) == (2, ["missing_bytes"])
+    assert "bytes 1600-3200" in result.texts
     assert archive.audit(f"--date={first}").code == 0
     assert archive.audit(f"--date={third}").code == 0
 
@@ -115,9 +115,9 @@ async def test_bytes_before_the_first_span_and_after_the_last_one_are_missed(tmp
         archive.manifest.write_bytes(
             b"".join(line for line in whole.splitlines(keepends=True) if segment.path.encode() not in line)
         )
-        said = archive.audit()
-        assert (said.code, said.kinds) == (2, ["missing_bytes"])
-        assert said.found["findings"][0]["bytes"] == segment.bytes_raw
+        result = archive.audit()
+        assert (result.code, result.kinds) == (2, ["missing_bytes"])
+        assert result.found["findings"][0]["bytes"] == segment.bytes_raw
         (tmp_path / "away").rename(archive.archive / segment.path)
 
 
@@ -130,17 +130,17 @@ async def test_a_day_that_was_copied_next_to_another_one_is_found_as_doubled(tmp
     copied = archive.archive / "_manifest/date=2030-01-01/here.jsonl"
     copied.parent.mkdir()
     copied.write_bytes(archive.manifest.read_bytes().replace(day.encode(), b"2030-01-01"))
-    said = archive.audit()
-    assert (said.code, said.kinds) == (2, ["doubled_bytes"])
-    assert said.found["findings"][0]["bytes"] == len(LINES)
+    result = archive.audit()
+    assert (result.code, result.kinds) == (2, ["doubled_bytes"])
+    assert result.found["findings"][0]["bytes"] == len(LINES)
 
 
 def test_the_account_of_a_file_adds_up_or_reports_the_difference() -> None:
-    def entry(raw: int, *, file: str = FILE, gaps: tuple[Gap, ...] = (), **more: int) -> ExpectedFile:
+    def entry(raw: int, *, file: str = FILE, gaps: tuple[Gap, ...] = (), **more: int) -> Part:
         key = FileKey("2026-11-20", 0, HOST, file)
         held = (SourceSpan(source="a", start=0, end=60), SourceSpan(source="b", start=100, end=140))
-        said = {"state": FileState.SEALED, "codec": "none", "stored": raw, "raw": raw, "crc": 0} | more
-        return ExpectedFile(key=key, path="x", spans=held, gaps=gaps, **said)
+        result = {"state": FileState.SEALED, "codec": "none", "stored": raw, "raw": raw, "crc": 0} | more
+        return Part(key=key, path="x", spans=held, gaps=gaps, **result)
 
     assert account_of(entry(100)) is None
     assert account_of(entry(80, joins=1, filtered=25, edited=-4)) is None
@@ -158,11 +158,11 @@ async def test_the_files_of_a_template_are_checked_as_far_as_their_journal_knows
     archive.send(Log(LINES[:-5]), 0, len(LINES) - 5)
     await archive.drain()
     (path,) = archive.archive.glob("web1*/*")
-    said = archive.audit()
-    assert (said.code, said.found["totals"]["archived"]["bytes"]) == (0, len(LINES) - 5)
+    result = archive.audit()
+    assert (result.code, result.found["totals"]["archived"]["bytes"]) == (0, len(LINES) - 5)
     path.write_bytes(path.read_bytes()[:-1] + b"?")
-    said = archive.audit()
-    assert (said.code, said.kinds) == (2, ["damaged_file"])
+    result = archive.audit()
+    assert (result.code, result.kinds) == (2, ["damaged_file"])
 
 
 async def test_directories_of_another_layout_are_reported_and_hide_no_hole_between_spans(tmp_path: Path) -> None:
@@ -175,9 +175,9 @@ async def test_directories_of_another_layout_are_reported_and_hide_no_hole_betwe
     archive.manifest.write_bytes(b"".join(whole[:2]))
     assert archive.audit().kinds == ["unlisted_file", "missing_bytes"]
     (archive.archive / "web1").mkdir()
-    said = archive.audit()
-    assert said.kinds == ["unlisted_file"]
-    assert "web1 has another layout" in said.notes[0]
+    result = archive.audit()
+    assert result.kinds == ["unlisted_file"]
+    assert "web1 has another layout" in result.notes[0]
     archive.manifest.write_bytes(b"".join(whole[::2]))
     assert archive.audit().kinds == ["unlisted_file", "missing_bytes"]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from auditing import LINES, Audited, Said, packed
+from auditing import LINES, Audited, Result, packed
 from collecting import FILE, HOST, Log, cuts
 from fleet import unpack
 from hypothesis import given
@@ -54,8 +54,8 @@ def made_anew(archive: Path, path: str, before: bytes, after: bytes) -> None:
     listed.write_bytes(b"".join(lines))
 
 
-def of(said: Said) -> list[str]:
-    return [each["text"] for each in said.found["findings"] if each["kind"] == "different_sum"]
+def of(outcome: Result) -> list[str]:
+    return [each["text"] for each in outcome.found["findings"] if each["kind"] == "different_sum"]
 
 
 async def sealed(archive: Audited, log: Log, *sizes: int) -> None:
@@ -86,13 +86,13 @@ async def test_a_line_changed_with_its_manifest_line_is_named_with_host_file_day
     clean = archive.audit()
     assert (clean.code, clean.found["compared"]["journal"]) == (0, len(LINES))
     forge(archive, segment.path)
-    said = archive.audit()
-    assert (said.code, said.kinds) == (2, ["different_sum"])
-    (finding,) = (each for each in said.found["findings"] if each["kind"] == "different_sum")
+    outcome = archive.audit()
+    assert (outcome.code, outcome.kinds) == (2, ["different_sum"])
+    (finding,) = (each for each in outcome.found["findings"] if each["kind"] == "different_sum")
     assert (finding["host"], finding["file"], finding["path"]) == (HOST, FILE, segment.path)
     assert f"date={finding['date']}" in segment.path
     assert "differs from the journal" in finding["text"]
-    (row,) = said.found["files"]
+    (row,) = outcome.found["files"]
     assert (row["complete"], row["journal_bytes"], row["differing_bytes"]) == (False, 0, len(LINES))
 
 
@@ -159,9 +159,9 @@ async def test_two_sources_of_one_file_are_told_apart_with_the_newline_between_t
     assert segment.joins == 1
     assert archive.audit().found["compared"]["journal"] == 1005 + len(LINES)
     forge(archive, segment.path, b"190 a line", b"190 a wine")
-    said = archive.audit()
-    assert said.kinds == ["different_sum"]
-    assert "00000000000000b2" in said.texts
+    outcome = archive.audit()
+    assert outcome.kinds == ["different_sum"]
+    assert "00000000000000b2" in outcome.texts
 
 
 async def test_sources_that_were_written_in_turn_are_no_damage(tmp_path: Path) -> None:
@@ -171,9 +171,9 @@ async def test_sources_that_were_written_in_turn_are_no_damage(tmp_path: Path) -
         for log in logs:
             archive.send(log, start, min(end, len(log.data)))
     await archive.drain(Until.SEALED)
-    said = archive.audit()
-    assert (said.code, said.found["compared"]["journal"]) == (0, 0)
-    assert all("order of their pieces is not recorded" in text for text in of(said))
+    outcome = archive.audit()
+    assert (outcome.code, outcome.found["compared"]["journal"]) == (0, 0)
+    assert all("order of their pieces is not recorded" in text for text in of(outcome))
 
 
 @pytest.mark.parametrize("secret", [b"secret=hunter2abc", b"secret=hunter2abc-and-more", b"secret=x"])
@@ -185,9 +185,9 @@ async def test_what_a_producer_edited_is_not_compared_even_if_its_length_is_the_
     rules = Edits.of(redact=["hunter2abc"])
     send(archive, [piece(text, 0, len(text))], rules=rules)
     await archive.drain(Until.SEALED)
-    said = archive.audit()
-    assert (said.code, of(said)) == (0, [])
-    assert said.found["compared"]["journal"] == (len(text) if secret == b"secret=x" else 0)
+    outcome = archive.audit()
+    assert (outcome.code, of(outcome)) == (0, [])
+    assert outcome.found["compared"]["journal"] == (len(text) if secret == b"secret=x" else 0)
 
 
 async def test_of_a_source_of_an_older_version_a_difference_is_a_note(tmp_path: Path) -> None:
@@ -197,9 +197,9 @@ async def test_of_a_source_of_an_older_version_a_difference_is_a_note(tmp_path: 
         journal.execute("DROP TABLE altered")
     assert archive.audit().found["compared"]["journal"] == len(LINES)
     forge(archive, archive.segments()[0].path)
-    said = archive.audit()
-    assert (said.code, said.kinds) == (0, [])
-    assert "older version" in of(said)[0]
+    outcome = archive.audit()
+    assert (outcome.code, outcome.kinds) == (0, [])
+    assert "older version" in of(outcome)[0]
     await sealed(archive, Log(LINES, id="00000000000000b2"))  # a source that begins now is recorded
     forge(archive, archive.segments()[1].path)
     assert archive.audit().kinds == ["different_sum"]
@@ -214,13 +214,13 @@ async def test_merged_segments_gaps_and_origins_are_compared_or_left_out_and_nev
     (day,) = {each.path.split("/")[0].removeprefix("date=") for each in archive.segments()}
     merger = Merger(archive.archive, archive.sealer, below=1 << 30, most=1 << 30)
     assert merger.merge(day, 0, Listing(archive.archive, day), lambda: True)
-    said = archive.audit()
-    assert (said.code, said.found["compared"]["journal"]) == (0, len(LINES) - 200)
+    outcome = archive.audit()
+    assert (outcome.code, outcome.found["compared"]["journal"]) == (0, len(LINES) - 200)
     lost = Log(LINES, id="00000000000000c3")
     archive.send(lost, 0, 1000, last=End.TRUNCATED, gap=500)
     await archive.drain(Until.SEALED)
-    said = archive.audit()
-    assert of(said) == []
+    outcome = archive.audit()
+    assert of(outcome) == []
     forge(archive, next(each.path for each in archive.segments() if each.replaces))
     assert "different_sum" in archive.audit().kinds
 
@@ -233,9 +233,9 @@ async def test_a_source_that_begins_in_days_that_are_not_audited_only_matches_it
     await archive.drain(Until.SEALED)
     last = archive.segments()[-1]
     date = last.path.split("/")[0].removeprefix("date=")
-    said = archive.audit("--date", date)
-    assert (said.code, said.found["compared"]["journal"]) == (0, 0)
-    assert said.found["compared"]["manifest"] == len(LINES) - 1000
+    outcome = archive.audit("--date", date)
+    assert (outcome.code, outcome.found["compared"]["journal"]) == (0, 0)
+    assert outcome.found["compared"]["manifest"] == len(LINES) - 1000
 
 
 def test_the_summary_says_how_much_was_compared_with_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,8 +66,8 @@ def test_what_is_no_archive_is_wrong_configuration_and_is_named(tmp_path: Path, 
 
 def test_an_archive_without_a_line_proves_nothing(tmp_path: Path) -> None:
     open_archive(tmp_path)
-    said = audit(str(tmp_path))
-    assert (said.code, said.kinds, said.found["complete"]) == (2, ["nothing_archived"], False)
+    result = audit(str(tmp_path))
+    assert (result.code, result.kinds, result.found["complete"]) == (2, ["nothing_archived"], False)
     code, out, _ = command("audit", tmp_path)
     assert code == 2
     assert f"nothing is archived yet in {tmp_path}" in out
@@ -98,7 +98,7 @@ async def test_an_archive_of_an_older_version_has_no_identity(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "result"),
     [
         (("--date", "2020-01-01"), 69, "nothing of these days"),
         (("--since", "2999-01-01"), 69, "nothing of these days"),
@@ -108,14 +108,16 @@ async def test_an_archive_of_an_older_version_has_no_identity(tmp_path: Path) ->
     ],
 )
 @pytest.mark.parametrize("verb", ["audit", "redact"])
-async def test_days_that_name_nothing_are_reported(tmp_path: Path, verb: str, arguments, code: int, said: str) -> None:
+async def test_days_that_name_nothing_are_reported(
+    tmp_path: Path, verb: str, arguments, code: int, result: str
+) -> None:
     archive = Audited(tmp_path)
     archive.send(Log(LINES), 0, len(LINES))
     await archive.drain(Until.SEALED)
     before = archive.segment.read_bytes()
     more = ("--host", HOST, "--match", "line", "--yes") if verb == "redact" else ()
     found = command(verb, archive.archive, *more, *arguments)
-    assert (found[0], said in found[2], found[1]) == (code, True, "")
+    assert (found[0], result in found[2], found[1]) == (code, True, "")
     assert archive.segment.read_bytes() == before
 
 

@@ -127,8 +127,8 @@ def test_every_collector_of_an_archive_counts_all_of_it_and_older_ones_say_nothi
     def member(archive: str, doubled: int, *, left: bool = False) -> Member:
         return Member(name="c", instance="i", host="h", pid=1, archive=archive, lock="l", doubled=doubled, left=left)
 
-    told = [member("a", 10), member("a", 12), member("b", 5), member("c", 7, left=True), None]
-    assert _doubled(told) == 17
+    members = [member("a", 10), member("a", 12), member("b", 5), member("c", 7, left=True), None]
+    assert _doubled(members) == 17
     older = json.loads(encode(member("a", 10)))
     del older["doubled"]
     found = to_member(json.dumps(older).encode())

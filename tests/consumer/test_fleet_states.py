@@ -89,10 +89,10 @@ def test_thresholds_are_settings():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"), [(0.4, "0 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (200_000, "2 d")]
+    ("seconds", "text"), [(0.4, "0 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (200_000, "2 d")]
 )
-def test_durations_have_one_unit(seconds, said):
-    assert format_duration(seconds) == said
+def test_durations_have_one_unit(seconds, text):
+    assert format_duration(seconds) == text
 
 
 # -- the table ---------------------------------------------------------------------------------------------------

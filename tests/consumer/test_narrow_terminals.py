@@ -84,5 +84,5 @@ def test_a_status_cuts_neither_hosts_nor_states_nor_headings(monkeypatch: pytest
 
 
 def test_a_status_for_programs_has_a_version_and_both_times() -> None:
-    told = fleet_json(Fleet(at=1_800_000_000.25))
-    assert (told["v"], told["at"], told["time"]) == (1, 1_800_000_000.25, "2027-01-15T08:00:00Z")
+    fields = fleet_json(Fleet(at=1_800_000_000.25))
+    assert (fields["v"], fields["at"], fields["time"]) == (1, 1_800_000_000.25, "2027-01-15T08:00:00Z")

@@ -97,9 +97,9 @@ def copied(archive: Path, segment: Segment, path: str, **more: object) -> Path:
 
 async def complete_after(place: Doubled, wanted: bytes = LINES) -> None:
     """Dry run, run, rerun: found, removed, nothing left; the audit is complete, with the record as a note."""
-    said = audit(str(place.archive))
-    assert (said.code, set(said.kinds)) == (2, {"doubled_bytes"})
-    assert all("--repair-duplicates" in each["hint"] for each in said.found["findings"] if each["weight"] == "damage")
+    result = audit(str(place.archive))
+    assert (result.code, set(result.kinds)) == (2, {"doubled_bytes"})
+    assert all("--repair-duplicates" in each["hint"] for each in result.found["findings"] if each["weight"] == "damage")
     before = place.unchanged()
     code, dry = place.repair()
     assert (code, dry["done"], [each["refused"] for each in dry["segments"]]) == (
@@ -115,9 +115,9 @@ async def complete_after(place: Doubled, wanted: bytes = LINES) -> None:
     after = place.unchanged()
     assert place.repair("--yes") == (0, {"v": 1, "done": True, "segments": [], "open_files": []})
     assert place.unchanged() == after
-    said = audit(str(place.archive))
-    assert (said.code, said.kinds) == (0, [])
-    assert any("second copy of bytes" in note and "ticket 7" in note for note in said.notes)
+    result = audit(str(place.archive))
+    assert (result.code, result.kinds) == (0, [])
+    assert any("second copy of bytes" in note and "ticket 7" in note for note in result.notes)
 
 
 @pytest.mark.parametrize("harness", [{}, {"codec": "gzip"}, {"codec": "none"}, {"frames": "zstd"}], ids=str)
@@ -209,8 +209,8 @@ async def test_merging_afterwards_keeps_the_record_and_restores_nothing(tmp_path
     for partition in (0, 1):
         assert merger.merge(date, partition, Listing(place.archive, date), lambda: True)
     assert place.text() == LINES + b"more\n"
-    said = audit(str(place.archive))
-    assert (said.code, len(said.notes)) == (0, 1)
+    result = audit(str(place.archive))
+    assert (result.code, len(result.notes)) == (0, 1)
 
 
 async def test_two_sources_in_one_segment_are_distinguished_by_their_order(tmp_path: Path) -> None:
@@ -442,8 +442,8 @@ async def test_the_audit_names_what_a_kill_left(tmp_path: Path, monkeypatch: pyt
         kill_at(patched, Sealer, "record", after=True)
         with pytest.raises(KilledError):
             place.repair("--yes")
-    said = audit(str(place.archive))
-    assert (said.code, "--repair-duplicates --yes again" in said.found["findings"][0]["hint"]) == (2, True)
+    result = audit(str(place.archive))
+    assert (result.code, "--repair-duplicates --yes again" in result.found["findings"][0]["hint"]) == (2, True)
     assert place.repair("--yes")[0] == 0
     assert audit(str(place.archive)).code == 0
 
@@ -460,8 +460,8 @@ async def test_another_user_is_refused_before_anything_is_written(
     place = await Doubled(tmp_path).fill()
     before = tree(place.archive)
     monkeypatch.setattr("os.geteuid", lambda: 12345)
-    code, said = place.repair("--yes")
-    assert (code, "belongs to another user" in said["errors"]) == (78, True)
+    code, result = place.repair("--yes")
+    assert (code, "belongs to another user" in result["errors"]) == (78, True)
     assert tree(place.archive) == before
 
 

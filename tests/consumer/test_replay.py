@@ -19,29 +19,29 @@ TEXT = b"one\r\n\xff\x1b[2J\n\nthe last one is open"
 
 
 @pytest.fixture
-def told(tmp_path: Path, natsd: NatsServer) -> Iterator[TailFleet]:
-    with TailFleet(tmp_path, natsd, partitions=2) as told:
-        yield told
+def fleet(tmp_path: Path, natsd: NatsServer) -> Iterator[TailFleet]:
+    with TailFleet(tmp_path, natsd, partitions=2) as fleet:
+        yield fleet
 
 
-def test_a_file_gets_the_bytes_of_the_file(told: TailFleet, tmp_path: Path):
-    told.send(*told.blocks(Log(TEXT, host=HOST)))
+def test_a_file_gets_the_bytes_of_the_file(fleet: TailFleet, tmp_path: Path):
+    fleet.send(*fleet.blocks(Log(TEXT, host=HOST)))
     copy = tmp_path / "copy.log"
-    assert told.run_bytes("replay", HOST, "--speed", "max", "--to-file", str(copy)) == b""
+    assert fleet.run_bytes("replay", HOST, "--speed", "max", "--to-file", str(copy)) == b""
     assert copy.read_bytes() == TEXT
-    assert told.run_bytes("replay", "--speed", "max") == TEXT
-    assert told.run_bytes("replay", "--speed", "max", "--prefix").startswith(f"{HOST} /var/log/app.log: one".encode())
+    assert fleet.run_bytes("replay", "--speed", "max") == TEXT
+    assert fleet.run_bytes("replay", "--speed", "max", "--prefix").startswith(f"{HOST} /var/log/app.log: one".encode())
 
 
 @pytest.mark.parametrize(("speed", "least", "most"), [("1x", 1.2, 3.5), ("10", 0.12, 1.1), ("max", 0.0, 1.0)])
-def test_time_passes_as_it_did_or_faster(told: TailFleet, speed: str, least: float, most: float):
-    first, second = told.blocks(Log(b"one\ntwo\n", host=HOST), 0, 4, 8)
-    told.send(first)
+def test_time_passes_as_it_did_or_faster(fleet: TailFleet, speed: str, least: float, most: float):
+    first, second = fleet.blocks(Log(b"one\ntwo\n", host=HOST), 0, 4, 8)
+    fleet.send(first)
     time.sleep(1.2)
-    publish(told.server, second)
+    publish(fleet.server, second)
     waits = list[float]()
     while not waits or (waits[-1] >= most and len(waits) < TRIES):  # a busy machine may delay one of them
-        waits.append(_wait_between_lines([FSHIPPER, "replay", "--speed", speed], told.environment()))
+        waits.append(_wait_between_lines([FSHIPPER, "replay", "--speed", speed], fleet.environment()))
     assert min(waits) >= least * 0.9
     assert waits[-1] < most, waits
 
@@ -76,20 +76,20 @@ async def _create(url: str, stream: str, subject: str, **more: int) -> None:
     await client.close()
 
 
-def test_a_subject_gets_a_message_a_line_which_its_stream_has_acknowledged(told: TailFleet):
+def test_a_subject_gets_a_message_a_line_which_its_stream_has_acknowledged(fleet: TailFleet):
     lines = b"".join(b"line %d\n" % n for n in range(3000))
-    told.send(*told.blocks(Log(lines, host=HOST)))
-    asyncio.run(_create(told.url, "AGAIN", "again.>"))
-    told.run_bytes("replay", "--to-subject", "again.{host}", "--speed", "max")
-    found = asyncio.run(_messages(told.url, "AGAIN"))
+    fleet.send(*fleet.blocks(Log(lines, host=HOST)))
+    asyncio.run(_create(fleet.url, "AGAIN", "again.>"))
+    fleet.run_bytes("replay", "--to-subject", "again.{host}", "--speed", "max")
+    found = asyncio.run(_messages(fleet.url, "AGAIN"))
     assert [payload for _, payload, _ in found] == lines.splitlines()
     assert {(subject, file) for subject, _, file in found} == {(f"again.{HOST}", "/var/log/app.log")}
 
 
-def test_what_a_stream_refuses_ends_it(told: TailFleet):
-    told.send(*told.blocks(Log(b"x\n" * 500, host=HOST)))
-    asyncio.run(_create(told.url, "SMALL", "again.>", max_msgs=10, discard="new"))  # type: ignore[arg-type]
-    told.run_bytes("replay", "--to-subject", "again.x", "--speed", "max", code=69)
+def test_what_a_stream_refuses_ends_it(fleet: TailFleet):
+    fleet.send(*fleet.blocks(Log(b"x\n" * 500, host=HOST)))
+    asyncio.run(_create(fleet.url, "SMALL", "again.>", max_msgs=10, discard="new"))  # type: ignore[arg-type]
+    fleet.run_bytes("replay", "--to-subject", "again.x", "--speed", "max", code=69)
 
 
 @pytest.mark.parametrize(

@@ -149,8 +149,8 @@ def test_lines_around_a_line_in_browse_are_those_of_earlier_and_later_days(tmp_p
     around = Around(time="2026-11-21T06:00:00Z", offset=8, lines=2)
     made = command(SearchRequest(hosts=(HOST,), files=(FILE,), around=around))
     archive = ["--archive", str(tmp_path / "archive"), "--json"]
-    said = fshipper(*archive, *made.arguments[1:]).stdout.splitlines()
-    hits = [each for each in map(json.loads, said) if each["type"] == "hit" and each["offset"] == 8]
+    output = fshipper(*archive, *made.arguments[1:]).stdout.splitlines()
+    hits = [each for each in map(json.loads, output) if each["type"] == "hit" and each["offset"] == 8]
     assert [(each["before"], each["line"], each["after"]) for each in hits] == [
         (["one", "two"], "three", ["four", "five"])
     ]

@@ -108,7 +108,7 @@ def test_1000_random_queries_over_random_archives_equal_a_slow_reference(
         assert sorted(places_here(archive, query)) == expected(files, stripped), text
         if number:
             continue
-        found = search(archive, query, jobs=data.draw(st.integers(1, 2)))
+        found = search(archive, query, jobs=data.draw(st.sampled_from((0, 0, 2))))
         assert not found.search.unreadable
         assert sorted(found.places) == expected(files, stripped), text
         assert [hit.time_ns for hit in found.hits] == sorted(hit.time_ns for hit in found.hits)

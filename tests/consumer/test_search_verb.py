@@ -237,8 +237,8 @@ def test_a_signal_while_journals_are_copied_leaves_no_copy(
         # Before it makes its directory, Python tries by a file of four bytes whether TMPDIR can be written to.
         until(lambda: any(copies.glob("fshipper-*")), what="it copies the journal")
         process.send_signal(number)
-        _, said = process.communicate(timeout=60)
-    assert (process.returncode, "Traceback" in said, list(copies.iterdir())) == (130, False, [])
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, "Traceback" in errors, list(copies.iterdir())) == (130, False, [])
 
 
 def test_a_closed_pipe_ends_every_worker(large: Path) -> None:

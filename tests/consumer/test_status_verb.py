@@ -79,8 +79,8 @@ def test_the_fleet_from_its_first_line_to_a_death_that_is_known_for_good(fleet, 
     until(lambda: states(fleet)["web1.example"] in {"shipping", "quiet"}, what=lambda: first.log)
     assert states(fleet)["web2.example"] == "dead"
 
-    said = fleet.must("status", "--forget", "web2.example")
-    assert said == "web2.example is forgotten\n"
+    text = fleet.must("status", "--forget", "web2.example")
+    assert text == "web2.example is forgotten\n"
     left = states(fleet)
     assert left["web1.example"] in {"shipping", "quiet"}
     assert left.get("web2.example") == "unknown"  # its lines are still in the stream
@@ -185,7 +185,7 @@ def test_a_server_without_heartbeats_is_distinguished_from_one_without_hosts(fle
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "text"),
     [
         (("--state", "sleepy"), 64, "states are dead, stuck, unknown, shipping, quiet"),
         (("--dead-after", "soon"), 64, "no duration"),
@@ -193,9 +193,9 @@ def test_a_server_without_heartbeats_is_distinguished_from_one_without_hosts(fle
         (("--url", "nats://127.0.0.1:1"), 69, "no NATS server answers"),
     ],
 )
-def test_what_cannot_be_done_is_reported_with_its_code(capsys, arguments, code, said):
+def test_what_cannot_be_done_is_reported_with_its_code(capsys, arguments, code, text):
     assert run(["status", *arguments]) == code
-    assert said in "".join(capsys.readouterr())
+    assert text in "".join(capsys.readouterr())
 
 
 def test_a_server_without_streams_gets_the_command_that_creates_them(natsd, capsys):

@@ -85,26 +85,27 @@ async def burst(place: Path, state: str, *, timed: bool, codec: str = "zstd") ->
 STATES = ("open", "restarted", "sealed", "sealed after a restart", "merged", "redacted")
 
 
-@pytest.mark.parametrize("by", list(TimeOf))
 @pytest.mark.parametrize("timed", [True, False], ids=["timed", "plain"])
 @pytest.mark.parametrize(
     ("state", "codec"),
     [*((state, "zstd") for state in STATES), *itertools.product(STATES[2:], ("gzip", "none"))],
 )
-async def test_a_burst_has_its_true_numbers(tmp_path: Path, state: str, codec: str, timed: bool, by: TimeOf) -> None:
+async def test_a_burst_has_its_true_numbers(tmp_path: Path, state: str, codec: str, timed: bool) -> None:
     written = await burst(tmp_path, state, timed=timed, codec=codec)
     assert {segment.codec for segment in standing(tmp_path)} <= {codec}
-    every = search(written.archive, parse(""), by=by, bucket_ns=NANOSECONDS)
-    buckets = Counter[int]()
-    for found in every.search.totals.by_part.values():
-        buckets.update(found.buckets)
-    assert buckets == {(START + second) * NANOSECONDS: count for second, count in BURST}
-    assert [hit.time_ns // NANOSECONDS - START for hit in every.hits] == [second for second, _ in written.lines]
-    expected = {TimeOrigin.LINE} if timed and by is TimeOf.EVENT else {TimeOrigin.STORED}
-    assert set(every.search.totals.origins) == expected
-    for since, until, count in [(0, 570, 1), (600, 900, 501), (602, 603, 200), (603, 605, 300), (605, 695, 0)]:
-        span = {"since_ns": (START + since) * NANOSECONDS, "until_ns": (START + until) * NANOSECONDS}
-        assert len(search(written.archive, parse("line" if state != "redacted" else ""), by=by, **span).hits) == count
+    for by in TimeOf:
+        every = search(written.archive, parse(""), by=by, bucket_ns=NANOSECONDS)
+        buckets = Counter[int]()
+        for part in every.search.totals.by_part.values():
+            buckets.update(part.buckets)
+        assert buckets == {(START + second) * NANOSECONDS: count for second, count in BURST}
+        assert [hit.time_ns // NANOSECONDS - START for hit in every.hits] == [second for second, _ in written.lines]
+        expected = {TimeOrigin.LINE} if timed and by is TimeOf.EVENT else {TimeOrigin.STORED}
+        assert set(every.search.totals.origins) == expected
+        for since, until, count in [(0, 570, 1), (600, 900, 501), (602, 603, 200), (603, 605, 300), (605, 695, 0)]:
+            span = {"since_ns": (START + since) * NANOSECONDS, "until_ns": (START + until) * NANOSECONDS}
+            found = search(written.archive, parse("line" if state != "redacted" else ""), by=by, **span)
+            assert len(found.hits) == count
 
 
 @pytest.mark.parametrize("state", ["open", "merged"])
@@ -118,8 +119,8 @@ async def test_four_commands_say_the_same(tmp_path: Path, state: str) -> None:
         [f"{DAY}T00:10:0{second}Z", count] for second, count in ((2, "200"), (3, "200"), (4, "100"))
     ]
     for verb in (["tail", "--json"], ["replay", "--json", "--speed", "max"]):
-        told = fshipper(*since, *where, "--from", "archive", verb=verb).stdout.splitlines()
-        assert Counter(json.loads(line)["time"][11:] for line in told) == {
+        output = fshipper(*since, *where, "--from", "archive", verb=verb).stdout.splitlines()
+        assert Counter(json.loads(line)["time"][11:] for line in output) == {
             "00:10:02Z": 200, "00:10:03Z": 200, "00:10:04Z": 100
         }  # fmt: skip
     (hit,) = (json.loads(line) for line in fshipper("501", "--json", *where).stdout.splitlines()[:1])
@@ -140,11 +141,11 @@ def test_times_of_earlier_versions_are_estimates_no_finer_than_they_are_known(tm
                                                     str(archive)).stdout.splitlines()[:1])  # fmt: skip
     assert hit["time_from"] == "estimated"
     assert hit["stored_between"] == [f"{DAY}T00:08:32Z", f"{DAY}T00:11:35Z"]
-    told = fshipper("-t", "--from", "archive", "--by", "stored", "--archive", str(archive), verb=["tail"]).stdout
-    assert {line[:15] for line in told.splitlines()} == {f"~{DAY}T00Z".encode()}
+    output = fshipper("-t", "--from", "archive", "--by", "stored", "--archive", str(archive), verb=["tail"]).stdout
+    assert {line[:15] for line in output.splitlines()} == {f"~{DAY}T00Z".encode()}
     for verb in (["tail"], ["replay", "--speed", "max"]):
-        told = fshipper("--json", "--from", "archive", "--archive", str(archive), verb=verb).stdout
-        for each in map(json.loads, told.splitlines()):
+        output = fshipper("--json", "--from", "archive", "--archive", str(archive), verb=verb).stdout
+        for each in map(json.loads, output.splitlines()):
             assert (each["time"], each["time_from"]) == (f"{DAY}T00:08:32Z", "estimated")
             assert each["stored_between"] == hit["stored_between"]
 
@@ -304,9 +305,9 @@ async def test_a_line_that_began_before_the_frame_is_one_line(tmp_path: Path, co
     assert [hit.line for hit in found.hits] == [*blocks[7].split(b"\n")[1:-1], b"head of 7 tail of 7"]
     (segment,) = standing(tmp_path)
     assert found.search.totals.bytes_read < 0.6 * segment.bytes_stored
-    told = fshipper("--since", f"{DAY}T00:11:40Z", "--until", f"{DAY}T00:13:20Z", "--by", "stored", "--from", "archive",
-                    "--archive", str(harness.archive), "--raw", verb=["tail"]).stdout  # fmt: skip
-    assert told == b"".join(hit.line + b"\n" for hit in found.hits)
+    window = ("--since", f"{DAY}T00:11:40Z", "--until", f"{DAY}T00:13:20Z", "--by", "stored", "--from", "archive")
+    output = fshipper(*window, "--archive", str(harness.archive), "--raw", verb=["tail"]).stdout
+    assert output == b"".join(hit.line + b"\n" for hit in found.hits)
 
 
 @pytest.mark.parametrize("codec", ["zstd", "none"])
@@ -348,9 +349,9 @@ async def test_search_and_tail_give_lines_without_a_time_the_same_one(tmp_path: 
             "--json",
         )
         hits = [json.loads(line) for line in fshipper("", *where, code=None).stdout.splitlines()]
-        told = fshipper(*where, "--from", "archive", verb=["tail"], code=None).stdout.splitlines()
+        output = fshipper(*where, "--from", "archive", verb=["tail"], code=None).stdout.splitlines()
         assert [(each["line"], each["event_time"], each["time_from"]) for each in hits if each["type"] == "hit"] == [
-            (each["line"], each["event_time"], each["time_from"]) for each in map(json.loads, told)
+            (each["line"], each["event_time"], each["time_from"]) for each in map(json.loads, output)
         ], (since, until)
 
 

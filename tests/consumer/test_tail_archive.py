@@ -18,17 +18,17 @@ BLOCK = 10 * len(b"line 000\n")
 
 
 @pytest.fixture
-def told(tmp_path: Path, natsd: NatsServer) -> Iterator[TailFleet]:
-    with TailFleet(tmp_path, natsd, partitions=1) as told:
-        yield told
+def fleet(tmp_path: Path, natsd: NatsServer) -> Iterator[TailFleet]:
+    with TailFleet(tmp_path, natsd, partitions=1) as fleet:
+        yield fleet
 
 
 @pytest.fixture
-def archived(told: TailFleet) -> TailFleet:
+def archived(fleet: TailFleet) -> TailFleet:
     """Ten blocks, all archived and in the stream still."""
-    told.send(*(block for cut in cuts(LINES, BLOCK) for block in told.blocks(Log(LINES, host=HOST), *cut)))
-    told.drain()
-    return told
+    fleet.send(*(block for cut in cuts(LINES, BLOCK) for block in fleet.blocks(Log(LINES, host=HOST), *cut)))
+    fleet.drain()
+    return fleet
 
 
 @pytest.mark.parametrize("purged", [0, 1, 4, 9, 10])
@@ -36,8 +36,8 @@ def test_every_line_is_reported_once_wherever_the_stream_begins(archived: TailFl
     archived.purge("LOGS_0", purged + 1)
     assert archived.tail("--raw") == LINES
     assert archived.tail("web*", "--raw", "-n", "15") == LINES[-15 * 9 :]
-    told = objects(archived.tail("--json"))
-    assert [each["offset"] for each in told] == list(range(0, 900, 9))
+    fleet = objects(archived.tail("--json"))
+    assert [each["offset"] for each in fleet] == list(range(0, 900, 9))
 
 
 def test_sealed_segments_and_open_files_and_the_stream_are_one(archived: TailFleet):
@@ -56,21 +56,21 @@ def test_sealed_segments_and_open_files_and_the_stream_are_one(archived: TailFle
     assert archived.tail("--raw", "--from", "archive") == LINES + more[: 5 * BLOCK]
 
 
-def test_lines_of_other_publishers_are_shown_once_too(told: TailFleet):
-    told.send(*((f"logs.p0.{HOST}", {}, b"line %d" % n) for n in range(4)))
-    told.drain()
-    told.purge("LOGS_0", 3)
-    told.send((f"logs.p0.{HOST}", {}, b"line 4"))
-    assert told.tail("--raw") == b"".join(b"line %d\n" % n for n in range(5))
+def test_lines_of_other_publishers_are_shown_once_too(fleet: TailFleet):
+    fleet.send(*((f"logs.p0.{HOST}", {}, b"line %d" % n) for n in range(4)))
+    fleet.drain()
+    fleet.purge("LOGS_0", 3)
+    fleet.send((f"logs.p0.{HOST}", {}, b"line 4"))
+    assert fleet.tail("--raw") == b"".join(b"line %d\n" % n for n in range(5))
 
 
-def test_frames_as_they_came_are_read_too(told: TailFleet, tmp_path: Path):
+def test_frames_as_they_came_are_read_too(fleet: TailFleet, tmp_path: Path):
     config = tmp_path / "frames.toml"
     config.write_text('[collector]\nstore = "frames"\n')
-    told.send(*(block for cut in cuts(LINES, BLOCK) for block in told.blocks(Log(LINES, host=HOST), *cut)))
-    told.drain("--config", str(config))
-    told.purge("LOGS_0", 6)
-    assert told.tail("--raw") == LINES
+    fleet.send(*(block for cut in cuts(LINES, BLOCK) for block in fleet.blocks(Log(LINES, host=HOST), *cut)))
+    fleet.drain("--config", str(config))
+    fleet.purge("LOGS_0", 6)
+    assert fleet.tail("--raw") == LINES
 
 
 def test_without_the_archive_it_reports_where_the_streams_begin(archived: TailFleet):
@@ -88,9 +88,9 @@ def test_an_archive_needs_no_server(archived: TailFleet):
     archived.tail(code=69)
 
 
-def test_a_directory_that_is_no_archive_is_wrong_configuration(told: TailFleet, tmp_path: Path):
-    told.tail("--archive", str(tmp_path), code=78)
-    assert "there is no archive at" in told.noted
+def test_a_directory_that_is_no_archive_is_wrong_configuration(fleet: TailFleet, tmp_path: Path):
+    fleet.tail("--archive", str(tmp_path), code=78)
+    assert "there is no archive at" in fleet.noted
 
 
 def test_only_the_days_that_are_requested_are_opened(archived: TailFleet):
@@ -114,15 +114,15 @@ def test_unreadable_parts_are_reported_and_the_rest_is_shown(archived: TailFleet
     assert segment.path in archived.noted
 
 
-def grown_old(told: TailFleet, day: str) -> None:
+def grown_old(fleet: TailFleet, day: str) -> None:
     """All sealed segments become ones of an earlier day."""
-    for manifest in told.archive.glob("_manifest/date=*/*.jsonl"):
+    for manifest in fleet.archive.glob("_manifest/date=*/*.jsonl"):
         date = manifest.parent.name.removeprefix("date=")
         fields = json.loads(manifest.read_bytes())
         fields["path"] = fields["path"].replace(date, day)
         fields["first_time"], fields["last_time"] = f"{day}T10:00:00.000000Z", f"{day}T10:30:00.000000Z"
-        older = told.archive / layout.manifest_path(day, "here")
+        older = fleet.archive / layout.manifest_path(day, "here")
         older.parent.mkdir(parents=True)
         older.write_text(json.dumps(fields) + "\n")
-        shutil.move(told.archive / f"date={date}", told.archive / f"date={day}")
+        shutil.move(fleet.archive / f"date={date}", fleet.archive / f"date={day}")
         manifest.unlink()

@@ -99,7 +99,7 @@ def test_what_is_no_moment_is_refused(text: str):
 def test_whatever_is_sent_again_every_byte_is_reported_once(order: list[int]):
     """A producer sends in order, and after a lost session goes back: blocks of any borders, from anywhere."""
     log = Log(bytes(range(33, 33 + 60)))
-    cutter, told = Deduplicator(Wanted(), plain_file="messages.log"), bytearray(60)
+    cutter, printed = Deduplicator(Wanted(), plain_file="messages.log"), bytearray(60)
     sent: set[int] = set()
     first = min(order[0], 59)
     for number, start in enumerate(order):
@@ -109,10 +109,10 @@ def test_whatever_is_sent_again_every_byte_is_reported_once(order: list[int]):
             assert each.offset is not None
             assert each.text == log.data[each.offset : each.offset + len(each.text)]
             for at in range(each.offset, each.offset + len(each.text)):
-                told[at] += 1
-    assert max(told) <= 1
+                printed[at] += 1
+    assert max(printed) <= 1
     if len(order) <= 16:  # else a hole may have been forgotten
-        assert {at for at, times in enumerate(told) if times} == sent
+        assert {at for at, times in enumerate(printed) if times} == sent
 
 
 def test_what_was_edited_has_no_offset_and_is_reported_once():
@@ -207,11 +207,11 @@ class Feed:
 
 async def test_the_oldest_of_all_streams_comes_first_and_nothing_after_the_end():
     feeds = {"a": Feed(1, 4, 9, caught_up=True), "b": Feed(2, 3, caught_up=True), "c": Feed(caught_up=True)}
-    merge, told = Merge(feeds, asyncio.Event()), []
+    merge, printed = Merge(feeds, asyncio.Event()), []
     while head := await merge.stored({"a": 8, "b": 8, "c": 8}, until_ns=4):
-        told.append(head[1].time_ns)
+        printed.append(head[1].time_ns)
         feeds[head[0]].take()
-    assert told == [1, 2, 3]
+    assert printed == [1, 2, 3]
     assert (await merge.stored({"a": 8, "b": 8, "c": 8}, until_ns=None) or ("", None))[0] == "a"
     feeds["a"].take()
     assert await merge.stored({"a": 8, "b": 8, "c": 8}, until_ns=None) is None

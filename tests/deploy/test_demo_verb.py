@@ -186,9 +186,12 @@ def test_without_java_it_names_what_to_install(tmp_path, monkeypatch):
     place = Workspace(tmp_path)
     place.logs.mkdir()
     month.write_month(place, 1, dt.date(2026, 11, 20), seed=1)
-    with Interrupts() as interrupts, Programs(place.logs, dict(os.environ), interrupts) as programs:
-        with pytest.raises(Unavailable, match="Java") as caught:
-            result.make_report(programs, place, ["2026-11-20"])
+    with (
+        Interrupts() as interrupts,
+        Programs(place.logs, dict(os.environ), interrupts) as programs,
+        pytest.raises(Unavailable, match="Java") as caught,
+    ):
+        result.make_report(programs, place, ["2026-11-20"])
     assert "hint: " in str(caught.value)
 
 

@@ -13,6 +13,7 @@ import dataclasses
 import gzip
 import lzma
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -56,7 +57,7 @@ def _content(word: str) -> bytes:
 
 def _full(name: str) -> str:
     """`log` stands for app.log."""
-    return f"app.{name}" if name.startswith("log") else name
+    return re.sub(r"^log(?![\w/])", "app.log", name)
 
 
 def pack(path: Path, suffix: str = ".gz", *, to: Path | None = None, keeps_time: bool = True) -> Path:
@@ -161,6 +162,12 @@ class Stage:
 
     def mkdir(self, name: str) -> None:
         (self.files / name).mkdir()
+
+    def rmdir(self, name: str) -> None:
+        (self.files / name).rmdir()
+
+    def mkfifo(self, name: str) -> None:
+        os.mkfifo(self.files / name)
 
     def fill(self, name: str, at: str, *words: str) -> None:
         """Write in place."""

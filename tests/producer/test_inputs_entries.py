@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
+from formats import level_of_line
 
 from producer.inputs.journald import Bookmark, Bookmarks, Step, line_of, lost_between, parse, reached, step
-from shipper.line_levels import level_of_line
 
 ENTRY = {
     "__CURSOR": "s=aa;i=1f;b=bb;m=1;t=1;x=1",

@@ -1,6 +1,5 @@
 """A file that the configuration no longer names, or excludes, is not read; named again, it goes on exactly once."""
 
-import gzip
 import os
 import signal
 import sqlite3
@@ -304,28 +303,6 @@ def test_an_excluded_file_is_not_read_under_another_name(how: str, known: bool, 
     assert host.archive.order == []
     assert host.sources.unread == []
     assert host.open_files == 0
-
-
-@pytest.mark.parametrize("how", ["renamed", "compressed"])
-def test_a_file_that_was_rotated_while_it_was_excluded_is_read_to_its_end_once_it_is_named_again(
-    how: str, tmp_path: Path
-) -> None:
-    host, path = half_shipped(tmp_path)
-    reload_with(host, "*.log", exclude=("*secret*",))
-    host.ship()
-    rotate(path)
-    if how == "compressed":
-        old = path.with_name("secret.log.1")
-        old.with_name("secret.log.1.gz").write_bytes(gzip.compress(old.read_bytes()))
-        old.unlink()
-    path.write_bytes(b"new\n")
-    host.ship()
-    reload_with(host, "*.log")
-    host.ship()
-    host.let_go()
-    host.restart()
-    host.ship()
-    assert host.archive.text(path) == LINE * 1000 + b"new\n"
 
 
 def test_of_a_file_that_was_deleted_while_it_was_excluded_nothing_counts_as_lost(tmp_path: Path) -> None:

@@ -11,20 +11,6 @@ from producing import Host, append, rotate
 from producer.discovery.safe_open import Links
 
 
-def test_a_wildcard_directory_that_appears_later_and_again_is_read_each_time(tmp_path: Path) -> None:
-    host = Host(tmp_path, "pods/*/app.log")
-    path = tmp_path / "pods" / "one" / "app.log"
-    for text in (b"first\n", b"second\n"):
-        path.parent.mkdir(parents=True)
-        path.write_bytes(text)
-        host.ship()
-        path.unlink()
-        path.parent.rmdir()
-        host.let_go()
-    assert host.archive.text(path) == b"first\nsecond\n"
-    assert host.open_files == 0
-
-
 def test_start_at_end_holds_for_a_file_that_cannot_be_opened_at_first(tmp_path: Path, denied: "Denied") -> None:
     path = tmp_path / "app.log"
     path.write_bytes(b"before\n")
@@ -52,16 +38,6 @@ def test_names_with_spaces_brackets_and_foreign_bytes_are_exact(tmp_path: Path) 
 def _directory(path: Path) -> Path:
     path.mkdir()
     return path
-
-
-def test_directories_fifos_and_dangling_links_are_passed_over(tmp_path: Path) -> None:
-    (tmp_path / "d.log").mkdir()
-    os.mkfifo(tmp_path / "f.log")
-    (tmp_path / "l.log").symlink_to(tmp_path / "nowhere")
-    (tmp_path / "a.log").write_bytes(b"line\n")
-    host = Host(tmp_path, "*.log")
-    host.ship()
-    assert set(host.archive.files.values()) == {str(tmp_path / "a.log")}
 
 
 class Denied:
@@ -184,18 +160,6 @@ def test_a_directory_without_the_right_to_list_leaves_its_files_followed(
     assert host.archive.ends == {}
 
 
-def test_one_name_that_cannot_be_scanned_does_not_keep_deleted_files_open(tmp_path: Path) -> None:
-    (tmp_path / "loop.log").symlink_to(tmp_path / "loop.log")  # ELOOP for ever
-    path = tmp_path / "app.log"
-    path.write_bytes(b"line\n")
-    host = Host(tmp_path, "*.log")
-    host.ship()
-    path.unlink()
-    host.ship()
-    host.let_go()
-    assert host.open_files == 0
-
-
 def test_a_thousand_idle_files_cost_no_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(1000):
         (tmp_path / f"{number}.log").write_bytes(b"line\n")
@@ -230,15 +194,3 @@ def test_reads_that_end_in_the_middle_of_a_turn_continue_with_the_next_file(tmp_
     host = Host(tmp_path, "*.log")
     order = [Path(piece.file).name for _ in range(6) for piece in host.read(100)]
     assert order == ["a.log", "b.log", "c.log"] * 2
-
-
-def test_links_that_lead_back_up_below_a_double_star_are_no_way_down(tmp_path: Path) -> None:
-    (tmp_path / "logs" / "deep" / "deeper").mkdir(parents=True)
-    for name in ("loop1", "loop2"):
-        (tmp_path / "logs" / name).symlink_to(tmp_path / "logs")
-    (tmp_path / "logs" / "deep" / "deeper" / "app.log").write_bytes(b"one\n")
-    (tmp_path / "logs" / "top.log").write_bytes(b"two\n")
-    host = Host(tmp_path, "logs/**/*.log")
-    host.ship()
-    expected = [str(tmp_path / "logs" / name) for name in ("deep/deeper/app.log", "top.log")]
-    assert sorted(host.archive.files.values()) == expected

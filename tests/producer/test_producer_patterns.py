@@ -130,34 +130,24 @@ def test_of_a_match_with_a_secret_only_this_is_redacted(end: bytes) -> None:
 ADVERSARIES = {
     "token": [
         *(b"token>", b"token>a", b"token ", b"token=", b'token="', b'token="\\', b'token:\\"', b"token_", b"token-a "),
-        *(b"--token ", b"://", b"://a:", b"://a:b", b"eyJ", b"eyJaaaaaaaa.", b"bearer ", b"authorization:", b"ghp_a"),
+        *(b"--token ", b"://", b"://a:", b"://a:b", b"://a@", b"eyJaaaaaaaa.", b"bearer a", b"authorization:"),
         *(b"authorization: a ", b"password>a<", b"secretkey=", b"api_key ", b"token%3a", b"token=&", b"a>secret>"),
-        *(
-            b"AKIA",
-            b"token='",
-            b"pwd:=>\t",
-            b"?code=",
-            b"&code=a1",
-            b"://a@",
-            b"basic ",
-            b"a1 LOGIN ",
-            b"echo ",
-            b"sk-",
-        ),
+        *(b"token='", b'token=\\"', b"pwd:=>\t", b"a1 LOGIN ", b"login code ", b"sqlplus -a ", b"sqlplusa/"),
     ],
-    "card": [b"4", b"4 ", b"4-4", b"411 ", b"4111 1111 1111 111", b"4111111111111111", b"1234567890123456789 ", b"0.4"],
+    "card": [
+        b"4",
+        b"4 ",
+        b"4-4",
+        b"4111 ",
+        b"4111 1111 1111 111",
+        b"4111111111111111",
+        b"1234567890123456789 ",
+        b"0.4",
+    ],
     "email": [b"@", b"@a", b"@a.", b"a@", b"@1.", b"a%40", b"%40a.1", b"@-", b"a@a.a", b"@a-", b"\xff@\xff."],
 }
 USERS = [
-    r"\w+@\w+\.com",
-    "(a+)+$",
-    "(a|aa)+$",
-    "(.*a){12}",
-    r"^(\w+\s?)*$",
-    "x.*y",
-    "a.*b.*c",
-    r"\s+$",
-    "([a-z]+)+[0-9]",
+    *(r"\w+@\w+\.com", "(a+)+$", "(a|aa)+$", "(.*a){12}", r"^(\w+\s?)*$", "x.*y", "a.*b.*c", r"\s+$", "([a-z]+)+[0-9]")
 ]
 UNITS = [b"a", b"x", b" ", b"a ", b"ab", b"aaab", b"\t", b"a@"]
 

@@ -383,6 +383,21 @@ STAGED = {
     " sources 1",
     "a file of 2 MiB grows from its first byte": "touch log; follow log; add log x; ship; restart; add log x*300; ship;"
     " restart; add log x*5000; ship; restart; add log x*999999 => x*1005300; sources 1",
+    "directories, FIFOs and dangling links are passed over": "mkdir d.log; mkfifo f.log; lead l.log nowhere;"
+    " write a.log line; follow *.log => a.log: line",
+    "links that lead back up below **": "write logs/deep/deeper/log one; write logs/log two; lead logs/loop1 logs;"
+    " lead logs/loop2 logs; follow logs/**/log => logs/deep/deeper/log: one; logs/log: two",
+    "a directory of a wildcard appears later and again": "follow pods/*/log; write pods/one/log first; ship;"
+    " rm pods/one/log; rmdir pods/one; wait; write pods/one/log second; ship; rm pods/one/log; rmdir pods/one; wait;"
+    " open 0 => pods/one/log: first second",
+    "one name that cannot be scanned keeps no file open": "lead loop.log loop.log; write log line; follow *.log; ship;"
+    " rm log; ship; wait; open 0 => line",
+    **{
+        f"rotated while it was excluded, then named again {packing}": "write log a#1000; follow *.log; half; stop;"
+        f" name *.log exclude=*app*; start; ship; rotate log; {packing}; write log new; ship; stop; name *.log; start"
+        " => a#1000 new; lost 4905"
+        for packing in ("", "gz log.1")
+    },
     # -- last lines without a newline ---------------------------------------------------------------------------------
     "the wait begins anew when the line grows": "write log a-; follow log; ship; later 3; poll; add log b-; later 3;"
     " poll;"

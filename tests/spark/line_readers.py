@@ -5,10 +5,11 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 
 from day_archives import DAY
+from formats import level_of_line
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from shipper.layout import NANOSECONDS
-from shipper.line_levels import level_of_line
 from shipper.line_times import LineClock
 from spark_analytics.lines import log_formats
 from spark_analytics.lines.log_formats import LineKind, LogFormat
@@ -43,10 +44,9 @@ def as_reported(
     names = "value STRING, block_start BIGINT, row BIGINT, " + line_scan.SEGMENT_SCHEMA.partition(", ")[2]
     frame = spark.createDataFrame(rows, names)
     columns = LineColumns.of(of_day, day)
-    for step in columns.steps:
-        frame = frame.withColumns(dict(step))
-    second = line_scan.timestamps.resolve_year(frame["second"], day)
-    kept = frame.select(*columns.kept, second.cast("bigint").alias("resolved"))
+    second = line_scan.timestamps.resolve_year(F.col("second"), day)
+    resolved = second.cast("bigint").alias("resolved")
+    kept = dataclasses.replace(columns, kept=(*columns.kept, resolved)).of_lines(frame)
     found = {row["segment"]: (row["resolved"], row["level"]) for row in kept.collect()}
     return [found[number] for number in range(len(pairs))]
 

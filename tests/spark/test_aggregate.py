@@ -1,4 +1,4 @@
-"""The tables are the same whether what the scan counted is held as columns or queried from Spark."""
+"""DuckDB and Spark make the same tables from the same texts, of fixed days and of drawn ones."""
 
 import datetime as dt
 import itertools
@@ -8,8 +8,6 @@ import random
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from day_archives import DATE, Archive, table_of
 from hypothesis import HealthCheck, Phase, given, settings
@@ -19,7 +17,10 @@ from pyspark.sql import types as T  # noqa: N812
 
 from shipper import layout
 from shipper.errors import ShipperError
-from spark_analytics.aggregate import arrow
+from shipper.line_times import PLACEHOLDER_START, in_year
+from spark_analytics.aggregate import engine as engine_of_texts
+from spark_analytics.aggregate import groups
+from spark_analytics.aggregate.engine import DuckEngine, SparkEngine
 from spark_analytics.archive import inventory
 from spark_analytics.metrics.web_requests import MAX_SENT
 from spark_analytics.runtime import tuning
@@ -141,7 +142,7 @@ def test_every_table_is_the_same_whether_groups_are_few_or_many(archive, spark, 
     filled(archive)
 
     by_values = archive.reported(spark, tmp_path / "few")
-    monkeypatch.setattr(arrow, "MAX_GROUPS", -1)
+    monkeypatch.setattr(driver_lines, "MAX_GROUPS", -1)
     by_spark = archive.reported(spark, tmp_path / "many")
 
     tables = {name: rows_of(spark, tmp_path / "few", name) for name in schemas.TABLES.keys() - {"runs"}}
@@ -198,7 +199,7 @@ def test_both_engines_make_equal_tables_of_drawn_days(spark, tmp_path_factory, s
         archive.seal(content, **where, codec=codec)
     archive.close()
 
-    by_arrow = archive.reported(spark, place / "arrow")
+    by_duckdb = archive.reported(spark, place / "duckdb")
     spark.conf.set(scan.ENGINE, "spark")
     try:
         by_spark = archive.reported(spark, place / "spark")
@@ -206,16 +207,16 @@ def test_both_engines_make_equal_tables_of_drawn_days(spark, tmp_path_factory, s
         spark.conf.unset(scan.ENGINE)
 
     for name in schemas.TABLES.keys() - {"runs"}:
-        assert rows_of(spark, place / "arrow", name) == rows_of(spark, place / "spark", name), name
-    assert by_arrow.totals == by_spark.totals
-    assert by_arrow.web == by_spark.web
+        assert rows_of(spark, place / "duckdb", name) == rows_of(spark, place / "spark", name), name
+    assert by_duckdb.totals == by_spark.totals
+    assert by_duckdb.web == by_spark.web
 
 
-@pytest.mark.parametrize("max_groups", [0, arrow.MAX_GROUPS])
+@pytest.mark.parametrize("max_groups", [0, driver_lines.MAX_GROUPS])
 def test_however_long_numbers_are_and_in_whatever_digits_lines_are_one_pattern(
     archive, spark, tmp_path, monkeypatch, max_groups
 ):
-    monkeypatch.setattr(arrow, "MAX_GROUPS", max_groups)
+    monkeypatch.setattr(driver_lines, "MAX_GROUPS", max_groups)
     numbers = ["1", "22", "333", "٤٤", "\uff15"]
     iso = [f"2026-11-20 05:00:0{n} INFO job {number} done" for n, number in enumerate(numbers)]
     syslog = [f"<{pri}>Nov 20 05:00:0{n} web1 cron[{n}]: ran {numbers[n]}" for n, pri in enumerate((3, 11, 131))]
@@ -242,9 +243,12 @@ def test_however_long_numbers_are_and_in_whatever_digits_lines_are_one_pattern(
 
 def test_lines_whose_numbers_are_of_any_length_are_few_groups(archive, spark, tmp_path, monkeypatch):
     seen, really = [], driver_lines.classify
-    monkeypatch.setattr(
-        driver_lines, "classify", lambda spark, groups, *rest: seen.append(groups) or really(spark, groups, *rest)
-    )
+
+    def counted(spark, engine, *rest):
+        seen.extend(engine.rows("SELECT count(*) FROM grouped"))
+        really(spark, engine, *rest)
+
+    monkeypatch.setattr(driver_lines, "classify", counted)
     chance = random.Random(7)
     numbers = [[str(chance.randrange(10 ** chance.randrange(1, 7))) for _ in range(5)] for _ in range(2000)]
     lines = [f"2026-11-20 05:00:00 INFO job {' of '.join(five)}\n" for five in numbers]
@@ -255,7 +259,7 @@ def test_lines_whose_numbers_are_of_any_length_are_few_groups(archive, spark, tm
     archive.reported(spark, tmp_path / "out")
 
     found = {row["text"]: row["lines"] for row in table_of(tmp_path / "out", "fingerprints")}
-    assert seen[0].num_rows < 10
+    assert seen[0][0] < 10
     assert found["job 0 of 0 of 0 of 0 of 0"] == 4000
     assert found["job 0 of 0"] == 9
 
@@ -265,12 +269,12 @@ def test_groups_are_taken_only_where_they_are_little_enough(tmp_path, monkeypatc
     table = T.StructType([T.StructField(name, T.StringType()) for name in names])
     parquet.write(tmp_path / "part.parquet", table, [names] * 9)
 
-    assert arrow.read_groups(tmp_path).num_rows == 9
-    monkeypatch.setattr(arrow, "MAX_GROUPS", 8)
-    assert arrow.read_groups(tmp_path) is None
-    monkeypatch.setattr(arrow, "MAX_GROUPS", 9)
-    monkeypatch.setattr(arrow, "MAX_BYTES", 20)
-    assert arrow.read_groups(tmp_path) is None
+    assert driver_lines.read_groups(tmp_path).read_all().num_rows == 9
+    monkeypatch.setattr(driver_lines, "MAX_GROUPS", 8)
+    assert driver_lines.read_groups(tmp_path) is None
+    monkeypatch.setattr(driver_lines, "MAX_GROUPS", 9)
+    monkeypatch.setattr(driver_lines, "MAX_BYTES", 20)
+    assert driver_lines.read_groups(tmp_path) is None
 
 
 def test_groups_are_taken_only_where_there_is_memory_for_twice_of_them(tmp_path, monkeypatch):
@@ -278,25 +282,15 @@ def test_groups_are_taken_only_where_there_is_memory_for_twice_of_them(tmp_path,
     table = T.StructType([T.StructField(name, T.StringType()) for name in names])
     parquet.write(tmp_path / "part.parquet", table, [names] * 9)
 
-    monkeypatch.setattr(tuning, "available_bytes", lambda: 2 * 9 * arrow.GROUP_BYTES)
-    assert arrow.read_groups(tmp_path).num_rows == 9
-    monkeypatch.setattr(tuning, "available_bytes", lambda: 2 * 9 * arrow.GROUP_BYTES - 1)
-    assert arrow.read_groups(tmp_path) is None
-
-
-def test_names_of_many_groups_are_laid_out_in_chunks(monkeypatch):
-    monkeypatch.setattr(arrow, "_CHUNK_ROWS", 2)
-    logs = [(7, "web1", "/log/a"), (8, "web2", "/log/b")]
-
-    found = arrow.file_column(pa.chunked_array([[0, 1, 1], [], [1, 0, 0, 1]], pa.int32()), logs, 2)
-
-    assert [len(piece) for piece in found.chunks] == [2, 1, 2, 2]
-    assert found.to_pylist() == [logs[n][2] for n in (0, 1, 1, 1, 0, 0, 1)]
+    monkeypatch.setattr(tuning, "available_bytes", lambda: 2 * 9 * driver_lines.GROUP_BYTES)
+    assert driver_lines.read_groups(tmp_path).read_all().num_rows == 9
+    monkeypatch.setattr(tuning, "available_bytes", lambda: 2 * 9 * driver_lines.GROUP_BYTES - 1)
+    assert driver_lines.read_groups(tmp_path) is None
 
 
 def test_groups_that_are_not_there_are_reported_with_a_next_step(tmp_path):
     with pytest.raises(ShipperError, match="there is nothing in") as caught:
-        arrow.read_groups(tmp_path)
+        driver_lines.read_groups(tmp_path)
 
     assert "--out must be the same place" in str(caught.value.hint)
 
@@ -310,9 +304,9 @@ def test_a_host_that_claims_impossible_counts_shifts_no_sum(archive, spark, tmp_
     assert [row["bytes"] for row in table_of(tmp_path / "out", "access_hourly")] == [30 * MAX_SENT]
 
 
-@pytest.mark.parametrize("max_groups", [0, arrow.MAX_GROUPS])
+@pytest.mark.parametrize("max_groups", [0, driver_lines.MAX_GROUPS])
 def test_no_number_that_a_request_claims_ends_a_report(archive, spark, tmp_path, monkeypatch, max_groups):
-    monkeypatch.setattr(arrow, "MAX_GROUPS", max_groups)
+    monkeypatch.setattr(driver_lines, "MAX_GROUPS", max_groups)
     took = (b'"Infinity"', b'"NaN"', b'"-Infinity"', b'"1e308"', b"1e400", b"-1", b"0.25", b'"99999999999999999999.5"')
     line = b'{"time":"2026-11-20T05:00:00Z","status":200,"method":"GET","path":"/","bytes":%d,"request_time":%s}\n'
     archive.seal(b"".join(line % (-(2**63), claimed) for claimed in took), file="/log/app.json")
@@ -361,12 +355,12 @@ def test_groups_that_differ_in_nothing_but_their_sums_are_added_up(archive, spar
     archive.seal(b"2026-11-20T05:00:00Z web1 sshd[7]: Accepted publickey for deploy from 10.0.0.1 port 5 ssh2\n" * 8)
     classify = driver_lines.classify
 
-    def halved(*scanned):
-        groups = classify(*scanned)
-        for name in ("lines", "bytes"):
-            half = pc.divide(groups[name], 2)
-            groups = groups.set_column(groups.column_names.index(name), name, half)
-        return pa.concat_tables([groups, groups])
+    def halved(spark, engine, *rest):
+        engine.define("twice", "SELECT * REPLACE (lines // 2 AS lines, bytes // 2 AS bytes) FROM grouped, range(2)")
+        engine.define("halved", "SELECT * EXCLUDE (range) FROM twice")
+        engine.rows("DROP TABLE grouped")
+        engine.define("grouped", "FROM halved")
+        classify(spark, engine, *rest)
 
     monkeypatch.setattr(driver_lines, "classify", halved)
     made = archive.reported(spark, tmp_path / "out")
@@ -394,8 +388,54 @@ def naive(value):
     return value.replace(tzinfo=None) if hasattr(value, "tzinfo") else value
 
 
-@pytest.mark.parametrize("second", [None, -1, 0, 1767139200, 1767393999, 1767394801])
-def test_a_time_with_a_year_is_accepted_up_to_the_end_of_the_next_day(second):
-    meant = arrow.resolve_year(pa.chunked_array([[second]], pa.int64()), dt.date(2026, 1, 1)).to_pylist()
+TIMES = (None, -1, 0, 1767139200, 1767393999, 1767394800, 1767394801, *range(0, 366 * 86_400, 43_200))
 
-    assert meant == [second if second is not None and 0 <= second <= 1767394800 else None]
+
+@pytest.mark.parametrize(
+    "day", [dt.date(2026, 1, 1), dt.date(2028, 2, 28), dt.date(2027, 2, 28), dt.date(2027, 12, 31)]
+)
+def test_a_time_gets_its_year_in_both_engines_as_in_the_reader_of_lines(spark, tmp_path, day):
+    start = int(dt.datetime.combine(day, dt.time(), dt.UTC).timestamp())
+    seconds = [second if second is None or second in TIMES[:7] else PLACEHOLDER_START + second for second in TIMES]
+    seconds += [None if second is None else second + start - 1767225600 for second in TIMES[:7]]
+    found = []
+    for engine in (DuckEngine(spark, tmp_path, tmp_path, threads=1), SparkEngine(spark, tmp_path, tmp_path)):
+        engine.give("given", "number INT, second BIGINT", list(enumerate(seconds)))
+        engine.resolve(groups.resolution(day))
+        found.append([one for (one,) in engine.rows("SELECT resolved(second) FROM given ORDER BY number")])
+        engine.close()
+
+    latest = start + 47 * 3600
+    assert found[0] == found[1] == [meant(second, day.year, latest) for second in seconds]
+
+
+def meant(second: int | None, year: int, latest: int) -> int | None:
+    if second is not None and second >= PLACEHOLDER_START:
+        this_year = in_year(second, year)
+        second = this_year if this_year <= latest else in_year(second, year - 1)
+    return second if second is not None and 0 <= second <= latest else None
+
+
+def test_a_text_reads_no_files_and_loads_nothing_and_its_memory_is_limited(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(engine_of_texts, "MIN_MEMORY_BYTES", 64 << 20)
+    monkeypatch.setattr(tuning, "available_bytes", lambda: 0)
+    (tmp_path / "file.csv").write_text("secret")
+    engine = DuckEngine(spark, tmp_path, tmp_path, threads=1)
+
+    for query in (
+        f"FROM read_csv('{tmp_path / 'file.csv'}')",
+        f"FROM '{tmp_path / 'file.csv'}'",
+        f"COPY (SELECT 1) TO '{tmp_path / 'written.csv'}'",
+        "INSTALL httpfs",
+        "SET threads = 64",
+        "SET enable_external_access = true",
+        "FROM tmp_path",
+    ):
+        with pytest.raises(duckdb.Error):
+            engine.rows(query)
+    engine.define("large", "SELECT range AS a, 'a text of some length ' || range AS b FROM range(2000000)")
+    assert engine.rows("SELECT count(*), sum(a) FROM (SELECT b, sum(a) AS a FROM large GROUP BY b)") == [
+        (2_000_000, 1_999_999_000_000)
+    ]
+    assert any((tmp_path / "spilled").iterdir())
+    engine.close()

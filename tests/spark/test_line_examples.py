@@ -4,13 +4,12 @@ import random
 
 import pytest
 from day_archives import DATE
-from spark_analytics.aggregate.port import LinePlace
 from test_report_search import found
 
-from spark_analytics.aggregate import arrow
+from spark_analytics.aggregate.groups import LinePlace
 from spark_analytics.report import html, number_format
 from spark_analytics.report.html import Search
-from spark_analytics.scan import line_examples
+from spark_analytics.scan import driver_lines, line_examples
 from spark_analytics.tables.day_tables import RowKey
 
 SSHD = "Nov 20 05:00:0{} web1 sshd[7]: {} password for {} from {} port 5 ssh2"
@@ -34,9 +33,9 @@ def a_day(archive) -> None:
     archive.seal("\n".join(asked).encode() + b"\n", host="web1", file="/log/access")
 
 
-@pytest.mark.parametrize("max_groups", [-1, arrow.MAX_GROUPS])
+@pytest.mark.parametrize("max_groups", [-1, driver_lines.MAX_GROUPS])
 def test_rows_have_lines_of_their_own(archive, spark, tmp_path, monkeypatch, max_groups):
-    monkeypatch.setattr(arrow, "MAX_GROUPS", max_groups)
+    monkeypatch.setattr(driver_lines, "MAX_GROUPS", max_groups)
     a_day(archive)
     facts = archive.reported(spark, tmp_path / "out")
     lines = {(one.kind, *one.names): list(one.lines) for one in facts.examples}

@@ -3,8 +3,8 @@
 import pytest
 from day_archives import table_of
 
-from spark_analytics.aggregate import arrow
 from spark_analytics.metrics import sign_ins
+from spark_analytics.scan import driver_lines
 from spark_analytics.tables.day_tables import AuthCount
 
 LINES = b"""\
@@ -19,10 +19,10 @@ Nov 20 09:10:00 web1 sshd[7]: Failed password for jo from 192.0.2.8 port 5 ssh2
 """
 
 
-@pytest.mark.parametrize("engine", ["arrow", "spark"])
+@pytest.mark.parametrize("engine", ["duckdb", "spark"])
 def test_a_sign_in_has_its_method_and_failures_before_it_are_paired(archive, spark, tmp_path, monkeypatch, engine):
     if engine == "spark":
-        monkeypatch.setattr(arrow, "MAX_GROUPS", 0)
+        monkeypatch.setattr(driver_lines, "MAX_GROUPS", 0)
     archive.seal(LINES, file="/var/log/auth.log")
     made = archive.reported(spark, tmp_path / "out")
     rows = {(row["kind"], row["method"], row["user"]): row for row in table_of(tmp_path / "out", "auth_daily")}
@@ -85,10 +85,10 @@ Nov 20 03:00:07 web1 sshd[7]: Accepted keyboard-interactive/pam for eve from 200
 """
 
 
-@pytest.mark.parametrize("engine", ["arrow", "spark"])
+@pytest.mark.parametrize("engine", ["duckdb", "spark"])
 def test_hostile_names_addresses_and_orders(archive, spark, tmp_path, monkeypatch, engine):
     if engine == "spark":
-        monkeypatch.setattr(arrow, "MAX_GROUPS", 0)
+        monkeypatch.setattr(driver_lines, "MAX_GROUPS", 0)
     archive.seal(HOSTILE.encode(), file="/var/log/auth.log")
     made = archive.reported(spark, tmp_path / "out")
     rows = {

@@ -137,7 +137,7 @@ def test_days_have_names_and_are_utc():
         moments.day("2026-02-30", today)
 
 
-@pytest.mark.parametrize("name", ["pyspark", "pyarrow"])
+@pytest.mark.parametrize("name", ["pyspark", "pyarrow", "duckdb"])
 def test_a_package_that_is_missing_is_named_with_the_way_to_get_it(monkeypatch, name):
     monkeypatch.setattr(importlib.util, "find_spec", lambda asked: None if asked == name else object())
 

@@ -2,43 +2,18 @@ import json
 from dataclasses import replace
 
 import pytest
+from test_json_codec import SEGMENT as PLAIN
 
 from shipper import manifest
-from shipper.manifest import Gap, Segment, SourceSpan
+from shipper.manifest import Gap, SourceSpan
 
-SEGMENT = Segment(
-    collector="c1",
-    partition=3,
-    host="web1.example.net",
-    file="/var/log/\udcff\n\u2028é.log",
-    path="date=2026-11-20/partition=3/host=web1.example.net/var~log~x-00000000000000000007.zst",
-    codec="zstd",
-    lines=12,
-    bytes_raw=3456,
-    bytes_stored=789,
-    first_seq=7,
-    last_seq=9,
-    first_time="2026-11-20T10:00:00.000000001Z",
-    last_time="2026-11-20T11:00:00Z",
+SEGMENT = replace(
+    PLAIN,
     spans=(SourceSpan(source="00c0ffee00c0ffee", start=0, end=3456),),
     gaps=(Gap(source="00c0ffee00c0ffee", start=10, end=20, reason="deleted"),),
     duplicates=2,
     joins=1,
-    crc32="0badcafe",
-    sealed_at="2026-11-21T00:01:00Z",
 )
-
-
-def test_a_segment_comes_out_of_its_line_as_it_went_in():
-    assert manifest.from_line(manifest.to_line(SEGMENT)) == SEGMENT
-
-
-def test_a_line_is_one_line_of_ascii_json_with_its_version():
-    line = manifest.to_line(SEGMENT)
-    assert line.isascii()
-    assert line.count(b"\n") == 1
-    assert line.endswith(b"\n")
-    assert json.loads(line)["v"] == 1
 
 
 def test_what_a_line_leaves_out_has_its_default():
@@ -49,22 +24,10 @@ def test_what_a_line_leaves_out_has_its_default():
     assert (found.spans, found.gaps, found.duplicates, found.joins) == ((), (), 0, 0)
 
 
-def test_edits_and_labels_come_out_of_the_line_and_are_not_in_it_where_there_are_none():
-    segment = replace(SEGMENT, filtered=100, edited=-7, labels={"env": "prod", "dc": "é"})
-    assert manifest.from_line(manifest.to_line(segment)) == segment
-    assert not {"filtered", "edited", "labels"} & json.loads(manifest.to_line(SEGMENT)).keys()
-
-
 def test_labels_that_are_none_are_a_value_error():
     line = manifest.to_line(replace(SEGMENT, labels={"env": "prod"})).replace(b'{"env":"prod"}', b"7")
     with pytest.raises(ValueError, match=r".+"):
         manifest.from_line(line)
-
-
-def test_what_a_merged_segment_replaces_comes_out_of_the_line_and_is_not_in_it_where_there_is_nothing():
-    segment = replace(SEGMENT, replaces=("date=x/a", "date=x/b"), crc32_stored="0000abcd")
-    assert manifest.from_line(manifest.to_line(segment)) == segment
-    assert not {"replaces", "crc32_stored"} & json.loads(manifest.to_line(SEGMENT)).keys()
 
 
 @pytest.mark.parametrize("replaces", [b"7", b"[7]", b"[[]]"])

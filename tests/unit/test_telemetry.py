@@ -1,4 +1,5 @@
 import contextlib
+import inspect
 import io
 import json
 import socket
@@ -11,8 +12,11 @@ import urllib.request
 import pytest
 import structlog
 from fleet import until
+from prometheus_client import REGISTRY, Counter
 
 from shipper import events, http_endpoints, telemetry
+from shipper.events import browsing, collecting, producing, sessions
+from shipper.events.table import error
 from shipper.http_endpoints import Answer, Endpoints, serving
 from shipper.telemetry import REPEAT_SECONDS
 from shipper.testing import Clock
@@ -293,6 +297,38 @@ def test_what_a_terminal_might_obey_is_escaped_in_the_log() -> None:
     assert said.count("\n") == 1
     assert not set(said) & set("\x1b\u202e")
     assert "\\x1b[2J" in said
+
+
+def test_a_row_logs_each_of_its_arguments_and_counts_by_those_it_has(capsys):
+    rows = [
+        event
+        for module in (browsing, collecting, producing, sessions)
+        for event in vars(module).values()
+        if hasattr(event, "__wrapped__")
+    ]
+    assert len(rows) > 90
+    for event in rows:
+        arguments = dict.fromkeys(inspect.signature(event).parameters, 1)
+        event(**arguments)
+        logged = capsys.readouterr().err
+        assert logged.count("\n") == 1
+        assert event.__name__ in logged
+        assert logged.count("=") >= len(arguments), logged
+
+
+def test_a_row_counts_by_its_labels_and_renames_what_it_logs(capsys):
+    counter = Counter("fshipper_test_total", "Of this test", ["partition", "host"])
+
+    @error("It happened.", counter, per="partition host", by="octets", path="file", hint="do it")
+    def happened(*, partition: int, host: str, octets: int, path: str) -> None: ...
+
+    happened(partition=3, host="web1", octets=7, path="/a")
+    assert REGISTRY.get_sample_value("fshipper_test_total", {"partition": "3", "host": "web1"}) == 7
+    logged = capsys.readouterr().err
+    for field in ("happened", "error", "partition=3", "host=web1", "bytes=7", "file=/a", "hint='do it'"):
+        assert field in logged
+    assert happened.__doc__ == "It happened."
+    REGISTRY.unregister(counter)
 
 
 @pytest.mark.parametrize(("no_color", "coloured"), [(None, True), ("", True), ("1", False), ("0", False)])
