@@ -9,9 +9,8 @@ import pytest
 from fleet import Fleet
 from fleet import until as processes_until
 from natsd import NatsServer
-from producing import Host, append
+from producing import Collector, Host, Producer, append
 from prometheus_client import REGISTRY
-from shipping import Collector, Producer
 from waiting import becomes
 
 from producer.batcher import Encoder
