@@ -148,7 +148,7 @@ class JournalSnapshots:
 
 
 def _newest(directory: Path) -> dict[JournalLocation, tuple[int, Path]]:
-    """The journal of the highest epoch of each partition, with that epoch; none where only the collector may look."""
+    """The journal of the highest epoch of each partition, with that epoch; none where this user has no rights."""
     found: dict[JournalLocation, tuple[int, Path]] = {}
     with contextlib.suppress(PermissionError):
         for prefix, partition, epoch, path in found_journals(directory) if directory.is_dir() else ():
