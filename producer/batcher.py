@@ -11,7 +11,7 @@ from typing import NamedTuple
 from producer.model import Destination, Entry, Piece
 from producer.parallel_compression import SpareCores, in_order
 from producer.rate_limit import RateLimit
-from producer.transform.edits import NO_EDITS, Edits, Text
+from producer.transform.edits import MOST_NAMES, NO_EDITS, Edits, Text
 from shipper import codec, events
 from shipper.bytes_ops import count_lines, crc32
 from shipper.compression import Compressor
@@ -126,6 +126,8 @@ class Encoder:
         """The name of a piece's file in the archive. Reports one that is redacted, once."""
         name = self._edits.of_name(piece.file)
         if name != piece.file and name not in self._reported:
+            if len(self._reported) >= MOST_NAMES:
+                self._reported.clear()
             self._reported.add(name)
             events.file_name_holds_secret(name=name, source=piece.source)
         return name

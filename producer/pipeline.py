@@ -6,6 +6,7 @@ duplicates.
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -352,6 +353,10 @@ class Cleaning:
         self._inputs = inputs
         self._stop = stop
 
+    def next_deletion_at(self) -> float:
+        """When files are checked next, or as soon as the collector has replied; never once a stop was requested."""
+        return math.inf if self._stop.requested else self._deletion.next_at()
+
     async def tend_inputs(self, _: Publisher | None) -> None:
         """Rotate and delete the spools."""
         self._inputs.tend(self._delivery.progress, self._delivery.tailer.ended_files.release)
@@ -395,7 +400,12 @@ def pipeline_of(
         Periodic("rotate and delete the spools", cleaning.tend_inputs),
         Periodic("send heartbeats", heartbeats.run, next_at=heartbeats.next_at, cancel=heartbeats.cancel),
         Periodic("follow the partition map", migration.run, next_at=migration.next_at, cancel=migration.cancel),
-        Periodic("delete archived files", cleaning.delete_archived, next_at=deletion.next_at, cancel=deletion.cancel),
+        Periodic(
+            "delete archived files",
+            cleaning.delete_archived,
+            next_at=cleaning.next_deletion_at,
+            cancel=deletion.cancel,
+        ),
         Periodic("save the checkpoint", delivery.save_if_due),
     ]
     scheduler = Scheduler(tasks, stop, wake, Pulse("the session"), task.poll)

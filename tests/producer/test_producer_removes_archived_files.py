@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import math
 import mmap
 import os
 import threading
@@ -9,7 +10,7 @@ import time
 import zlib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from fleet import Fleet, until
@@ -20,10 +21,12 @@ from waiting import becomes
 from producer.discovery.scanner import Listing
 from producer.fingerprint import Mark
 from producer.model import Destination, Place, Source
+from producer.pipeline import NO_INPUTS, Cleaning
 from producer.tailer import ended_files
 from producer.tailer.delete_archived import ArchivedFileDeletion, archived
 from producer.tailer.ended_files import DeletableFile, hidden_name
 from shipper.control import Receipt
+from shipper.lifecycle import Stop
 from shipper.model import End
 from shipper.subjects import control_up
 from shipper.testing import Bus, MemoryPublisher
@@ -650,3 +653,11 @@ def test_real_programs_delete_what_the_collector_has_and_a_kill_in_between_loses
         for path, text in texts.items():
             assert fleet.archived(HOST, path) == text
         assert "bytes_lost" not in producer.log
+
+
+def test_a_deletion_that_is_due_wakes_no_loop_that_ends(tmp_path: Path) -> None:
+    keeper, stop = Keeper(tmp_path, "*.log"), Stop()
+    cleaning = Cleaning(cast("Any", None), keeper.removal, NO_INPUTS, stop)
+    assert cleaning.next_deletion_at() == -math.inf
+    stop.request()
+    assert cleaning.next_deletion_at() == math.inf

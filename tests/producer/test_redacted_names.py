@@ -13,6 +13,7 @@ from producing import Collector, Host, Producer, append
 from prometheus_client import REGISTRY
 from waiting import becomes
 
+from producer import batcher
 from producer.batcher import Encoder
 from producer.transform.edits import Edits
 from shipper import codec
@@ -60,6 +61,17 @@ def test_a_redacted_name_is_logged_once_without_the_secret(tmp_path: Path, capsy
     assert len(said) == 2
     assert REGISTRY.get_sample_value("fshipper_secret_file_names_total") == before + 2
     assert not any(SECRET in line for line in said)
+
+
+def test_few_redacted_names_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batcher, "MOST_NAMES", 2)
+    edits = Edits.of(redact=["token"])
+    for number in range(5):
+        (tmp_path / f"token=hunter{number}x.log").write_bytes(b"one\n")
+    host, encoder = Host(tmp_path, "*.log", edits=edits), Encoder(Compressor(Encoding.IDENTITY), edits)
+    host.sources.scan()
+    assert len(encoder.entries(host.read_all())) == 5
+    assert len(encoder._reported) <= 2
 
 
 def test_rotations_restarts_and_a_lost_checkpoint_keep_the_name_and_double_nothing(tmp_path: Path) -> None:
