@@ -157,7 +157,7 @@ async def test_other_hosts_the_same_name_and_one_source_in_two_places_are_no_not
 async def test_what_was_edited_and_what_began_later_is_not_compared(tmp_path: Path) -> None:
     archive = Audited(tmp_path)
     text = timed(100)
-    rules = Edits.of(drop_lines=["10:00:"], redact=[], labels={})
+    rules = Edits.of(drop_lines=["10:00:"], redact=[])
     send(archive, [piece(text, 0, len(text))], rules=rules)
     await archive.drain(Until.SEALED)
     late = Log(text, id="00000000000000c3", file=COPY, origin=500)

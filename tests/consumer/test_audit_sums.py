@@ -181,7 +181,7 @@ async def test_what_a_producer_edited_is_not_compared_even_if_its_length_is_the_
 ) -> None:
     archive = Audited(tmp_path)
     text = b"a line\n" + secret + b"\nanother\n"
-    rules = Edits.of(drop_lines=[], redact=[r"(?<=secret=)hunter2abc"], labels={})
+    rules = Edits.of(drop_lines=[], redact=[r"(?<=secret=)hunter2abc"])
     send(archive, [piece(text, 0, len(text))], rules=rules)
     await archive.drain(Until.SEALED)
     said = archive.audit()
