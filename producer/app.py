@@ -50,7 +50,7 @@ from shipper.reload import Plan, ReloadActions, Reloader
 from shipper.retry import Patience
 from shipper.settings import ProducerSettings, Settings
 from shipper.subjects import checked_host, is_everybodys, log_subject, stream_name
-from shipper.telemetry import print_summary
+from shipper.telemetry import log_names_as, print_summary
 from shipper.units import counted, format_bytes
 
 
@@ -379,6 +379,7 @@ def _task(settings: Settings, host: str, watched: Watched, *, once: bool, new: b
         most_bytes=min(2 * chosen.block, MAX_BLOCK_BYTES),
         name_key=_name_key(state_path(chosen, host)),
     )
+    log_names_as(edits.of_name)
     recover_wait = math.inf if chosen.recover_wait is None else chosen.recover_wait
     following = Following(
         watched=watched,

@@ -181,8 +181,7 @@ def standing(segments: Iterable[Segment]) -> list[Segment]:
 def nanoseconds(text: str) -> int:
     """A time of a manifest line in nanoseconds since 1970; 0: it is none."""
     try:
-        when = dt.datetime.fromisoformat(text)
-    except ValueError:
+        since = dt.datetime.fromisoformat(text) - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    except (ValueError, TypeError):  # TypeError: it has no zone
         return 0
-    since = when - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
     return ((since.days * 86400 + since.seconds) * 1_000_000 + since.microseconds) * 1000

@@ -27,7 +27,7 @@ del sys.modules["rich"]
 if _rich is not None:
     sys.modules["rich"] = _rich
 
-__all__ = ["Counter", "Gauge", "Histogram", "logger", "metrics_in", "print_summary", "set_up_logging"]
+__all__ = ["Counter", "Gauge", "Histogram", "log_names_as", "logger", "metrics_in", "print_summary", "set_up_logging"]
 
 REPEAT_SECONDS = 10.0
 LONGEST_REPEAT_SECONDS = 3600.0
@@ -74,6 +74,27 @@ class _Repeats:
         return event
 
 
+class _FileNames:
+    """Writes the names of files as `shown` has them: a producer that redacts logs no secret that is in a name."""
+
+    def __init__(self) -> None:
+        self.shown: Callable[[str], str] | None = None
+
+    def __call__(self, _logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        if self.shown is not None:
+            for field in event.keys() & {"file", "path"}:
+                event[field] = self.shown(str(event[field]))
+        return event
+
+
+_FILE_NAMES = _FileNames()
+
+
+def log_names_as(shown: Callable[[str], str]) -> None:
+    """Log the names of files as `shown` has them from now on."""
+    _FILE_NAMES.shown = shown
+
+
 class _Printable:
     """Escapes what a terminal might take for a command: names of hosts and files come from the network."""
 
@@ -97,6 +118,7 @@ def set_up_logging(*, style: str, level: str) -> None:
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _FILE_NAMES,
             _Repeats(),
             renderer,
         ],

@@ -148,11 +148,12 @@ class JournalSnapshots:
 
 
 def _newest(directory: Path) -> dict[JournalLocation, tuple[int, Path]]:
-    """The journal of the highest epoch of each partition, with that epoch."""
+    """The journal of the highest epoch of each partition, with that epoch; none where this user has no rights."""
     found: dict[JournalLocation, tuple[int, Path]] = {}
-    for prefix, partition, epoch, path in found_journals(directory) if directory.is_dir() else ():
-        where = JournalLocation(prefix, partition)
-        found[where] = max(found.get(where, (epoch, path)), (epoch, path))
+    with contextlib.suppress(PermissionError):
+        for prefix, partition, epoch, path in found_journals(directory) if directory.is_dir() else ():
+            where = JournalLocation(prefix, partition)
+            found[where] = max(found.get(where, (epoch, path)), (epoch, path))
     return found
 
 

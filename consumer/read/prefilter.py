@@ -72,9 +72,9 @@ class Literals:
 _TOKEN = re.compile(
     r"\\[dDwWsSbBAzZntrfv]|\\[^a-zA-Z0-9]"
     r"|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]"
-    r"|\((?:\?(?::|P?<\w+>|[ims]+[:)]|<?[=!]))?"
+    r"|\((?:\?(?::|P?<\w+>|[ims]+[:)]|<?[=!])|(?!\?))"
     r"|[*+?]|\{[0-9]+(?:,[0-9]*)?\}"
-    r"|[^\\\[\]{}]",
+    r"|[^\\\[\]{}(]",
     re.DOTALL,
 )
 """What expressions of RE2 and of Python are made of; anything else makes one unknown."""

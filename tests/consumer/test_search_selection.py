@@ -9,6 +9,7 @@ import pytest
 from searching import fshipper, write_archive
 from situations import shows
 
+from consumer.archive.directory import JOURNALS
 from consumer.archive.reader import ArchiveReader
 from consumer.archive.selection import Wanted
 from consumer.read.query import Case, Options, parse
@@ -89,6 +90,20 @@ def test_an_archive_without_rights_is_not_a_missing_one(tmp_path):
     shows("the archive may not be read", str(refused.value))
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+def test_a_reader_without_rights_on_the_journals_finds_what_is_sealed(tmp_path):
+    archive = write_archive(tmp_path, {WEB[0]: LINES}, lambda text: text.splitlines(keepends=True))
+    for path in (*archive.rglob("*"), archive, tmp_path, *tmp_path.parents):
+        path.chmod(path.stat().st_mode | 0o055)
+    (archive / JOURNALS).mkdir(mode=0o700)
+    os.seteuid(65534)
+    try:
+        found = ArchiveReader(archive).find(Wanted())
+    finally:
+        os.seteuid(0)
+    assert [part.host for part in found] == [WEB[0][0]] * 2
+
+
 @pytest.mark.parametrize(
     ("query", "line", "matches"),
     [
@@ -122,6 +137,14 @@ def test_whole_words_end_where_unicode_has_no_letter(query, line, matches):
 def test_a_byte_of_latin_1_is_a_letter_of_a_word():
     assert not parse("ber", Options(whole_words=True)).matches("darüber".encode("latin-1"))
     assert parse("ber", Options(whole_words=True)).matches("für ber".encode("latin-1"))
+
+
+@pytest.mark.parametrize("query", ["/(?-i:error)/", "/(?i-s:ERR)or/", "/(?U)o+r/", "/(?-s)an e/", "/(?U:er+)o/"])
+def test_a_group_with_any_flags_is_searched_for(archive, query):
+    counted = fshipper(
+        "--archive", str(archive), "--state", str(archive.parent), "--count", "all", "-s", query, code=None
+    )
+    assert int(counted.stdout) == (6 if "i-s" in query or "o+r" in query else 3)
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,8 @@ def test_the_same_lines_are_selected_as_by_comparing_each(
         ("timeout|refused", False, "lines with 'refused' OR 'timeout' are judged"),
         ("Time.*OUT", True, "lines with 'time' OR "),
         ("a|timeout", False, "every line is judged"),
+        ("(?-i:timeout)", False, "every line is judged"),  # constructs that it does not know
+        ("(?>timeout)", False, "every line is judged"),
     ],
 )
 def test_which_byte_strings_are_searched_for(pattern: str, ignore_case: bool, explained: str) -> None:

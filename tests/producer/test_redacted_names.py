@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,11 @@ def test_nothing_of_the_secret_is_on_the_server_in_the_archive_or_in_a_log(tmp_p
         processes_until(lambda: fleet.archived("web1", name) == b"one\n", what=producer.log)
         append(path, b"two\n")
         processes_until(lambda: fleet.archived("web1", name) == b"one\ntwo\n", what=producer.log)
+        os.mkfifo(tmp_path / f"fifo-password={SECRET}.log")
+        path.rename(gone := tmp_path / f"app-password={SECRET}.log.1")
+        gone.unlink()
+        events = ("fifo_not_read", "file_left")
+        processes_until(lambda: all(each in producer.log for each in events), what=producer.log)
         told = fleet.must("audit", "--hosts", "--json") + fleet.must("status", "--json")
         assert name in told
         assert SECRET not in told + producer.log + collector.log

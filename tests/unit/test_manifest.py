@@ -104,3 +104,11 @@ def test_any_other_field_that_is_not_known_refuses_the_line(name: str):
     line = manifest.to_line(SEGMENT).replace(b'{"', f'{{"{name}":[],"'.encode(), 1)
     with pytest.raises(ValueError, match=name):
         manifest.from_line(line)
+
+
+@pytest.mark.parametrize(
+    ("text", "ns"),
+    [("1970-01-01T00:00:01.5Z", 1_500_000_000), ("soon", 0), ("", 0), ("2026-01-01", 0), ("9999-12-31T23:59:59", 0)],
+)
+def test_a_time_that_is_none_or_has_no_zone_is_zero(text, ns):
+    assert manifest.nanoseconds(text) == ns
