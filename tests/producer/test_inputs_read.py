@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from fleet import until
-from ports import free_port
+from harness.fleet import until
+from harness.ports import free_port
 from spooling import NEWLINE, knows, never, plain, running, spool_in, text
 
 from producer.inputs import syslog
