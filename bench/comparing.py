@@ -8,7 +8,7 @@ from pathlib import Path
 
 import zstandard
 from feed import FILE
-from fleet import Fleet
+from harness.fleet import Fleet
 from programs import HOST, FailedError
 from source import Source
 

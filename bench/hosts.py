@@ -24,8 +24,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from fleet import FSHIPPER, Fleet, until
-from natsd import running
+from harness.fleet import FSHIPPER, Fleet, until
+from harness.natsd import running
 from programs import OTHER_TREE
 from rich.console import Console
 from rich.table import Table

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleet import FSHIPPER, Fleet
+from harness.fleet import FSHIPPER, Fleet
+from harness.natsd import NatsServer, running
 from machine import cpu_seconds, peak_mib, tree_cpu_s
-from natsd import NatsServer, running
 
 HOST = "bench1.example.net"
 HERE = Path(__file__).resolve().parent

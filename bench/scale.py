@@ -26,9 +26,9 @@ from urllib.parse import unquote
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 import nats
-from fleet import FSHIPPER, Fleet
+from harness.fleet import FSHIPPER, Fleet
+from harness.natsd import running
 from machine import cpu_seconds, peak_mib
-from natsd import running
 from programs import OTHER_TREE
 from rich.console import Console
 from rich.table import Table

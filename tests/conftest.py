@@ -14,15 +14,12 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import browser
-import forking
 import pytest
-import reporting
-import rings
 import structlog
+from harness import browser, forking, reporting, rings
+from harness.natsd import NatsServer, running
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
-from natsd import NatsServer, running
 
 # `tests` is on the path, so the folder tests/partitioner would pass for a namespace package `partitioner` before an
 # editable install is searched; a regular package anywhere on the path wins over it.

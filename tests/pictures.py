@@ -14,10 +14,10 @@ import threading
 import time
 from pathlib import Path
 
-from browser import Browser, close
-from fleet import Fleet, until
-from natsd import running
-from ports import free_port
+from harness.browser import Browser, close
+from harness.fleet import Fleet, until
+from harness.natsd import running
+from harness.ports import free_port
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 SCREEN = {"width": 1000, "height": 760}

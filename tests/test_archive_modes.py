@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from fleet import FSHIPPER
-from natsd import NatsServer
+from harness.fleet import FSHIPPER
+from harness.natsd import NatsServer
 
 from shipper.durable_files import readable_by
 

@@ -10,8 +10,8 @@ import os
 import random
 from pathlib import Path
 
-from fleet import Fleet, until
-from natsd import NatsServer, running
+from harness.fleet import Fleet, until
+from harness.natsd import NatsServer, running
 
 from shipper.jetstream.connection import connect
 from shipper.settings import NatsSettings

@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from fleet import Fleet, until
+from harness.fleet import Fleet, until
 
 from consumer.archive.journal_snapshot import JournalSnapshots
 from consumer.model import ArchivedSource

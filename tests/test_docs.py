@@ -6,10 +6,10 @@ import re
 from importlib.metadata import entry_points
 from pathlib import Path
 
-import documents
 import pytest
 import written
-from documents import DOCUMENTS
+from harness import documents
+from harness.documents import DOCUMENTS
 
 from shipper.main import GROUP
 from shipper.manifest import Segment

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from documents import DOCUMENTS, ROOT, commands, mentions, name
+from harness.documents import DOCUMENTS, ROOT, commands, mentions, name
 
 from shipper.main import GROUP
 
@@ -79,7 +79,7 @@ def test_every_command_does_what_the_document_describes(path: Path, tmp_path: Pa
         if not command.text.startswith(tuple(ELSEWHERE))
     ]
     done = subprocess.run(
-        [*UNSHARE, sys.executable, str(Path(__file__).with_name("fresh_machine.py")), str(tmp_path)],
+        [*UNSHARE, sys.executable, Path(__file__).with_name("harness") / "fresh_machine.py", str(tmp_path)],
         input=json.dumps(typed), capture_output=True, text=True, timeout=400, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -7,9 +7,9 @@ import zlib
 from pathlib import Path
 
 import nats
-from fleet import Fleet, until
-from natsd import NatsServer
-from ports import free_port
+from harness.fleet import Fleet, until
+from harness.natsd import NatsServer
+from harness.ports import free_port
 
 from shipper import codec
 from shipper.compression import Compressor

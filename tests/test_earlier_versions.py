@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fleet import contents
+from harness.fleet import contents
 
 WRITTEN = sorted((Path(__file__).parent / "earlier").glob("*.tar.gz"))
 APP = b"".join(b"line %d of app\n" % number for number in range(1, 461))

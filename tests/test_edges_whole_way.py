@@ -14,9 +14,9 @@ import nats
 import nats.errors
 import pytest
 from chaos.wires import Wire
-from edges import End, site
-from fleet import Fleet, Program, until
-from moving import Writer, text_of
+from harness.edges import End, site
+from harness.fleet import Fleet, Program, until
+from harness.moving import Writer, text_of
 
 SITE = ("web1.edge.example.net", "web2.edge.example.net")
 CENTRAL = "db1.example.net"

@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from fleet import Fleet, until
-from natsd import NatsServer
+from harness.fleet import Fleet, until
+from harness.natsd import NatsServer
 
 from shipper.manifest import Segment
 

@@ -9,9 +9,9 @@ import urllib.request
 from pathlib import Path
 
 import nats
-from fleet import Fleet, until
-from natsd import NatsServer
-from ports import free_port
+from harness.fleet import Fleet, until
+from harness.natsd import NatsServer
+from harness.ports import free_port
 
 sys.path.append(str(Path(__file__).parent / "consumer"))
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from attacker import ANSWER_SECONDS, ATTACKER, VICTIM, closing, connect, settle
-from edges import End
-from fleet import Fleet, until
-from flooding import LIMIT, attacked, flood, publish_large
-from natsd import running
+from harness.attacker import ANSWER_SECONDS, ATTACKER, VICTIM, closing, connect, settle
+from harness.edges import End
+from harness.fleet import Fleet, until
+from harness.flooding import LIMIT, attacked, flood, publish_large
+from harness.natsd import running
 
 from partitioner.access.roster import AuthMethod
 

@@ -8,10 +8,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from fleet import FSHIPPER, Fleet, until
-from journaling import Journal, line
-from natsd import NatsServer
-from ports import free_port
+from harness.fleet import FSHIPPER, Fleet, until
+from harness.journaling import Journal, line
+from harness.natsd import NatsServer
+from harness.ports import free_port
 
 HOST = "web1.example.net"
 

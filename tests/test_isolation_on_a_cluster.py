@@ -8,7 +8,7 @@ from pathlib import Path
 
 import nats.errors
 import pytest
-from attacker import (
+from harness.attacker import (
     ANSWER_SECONDS,
     ATTACKER,
     SECRET,
@@ -22,8 +22,8 @@ from attacker import (
     ships,
     state,
 )
-from cluster import Nodes, cluster
-from fleet import Fleet, until
+from harness.cluster import Nodes, cluster
+from harness.fleet import Fleet, until
 from nats.aio.client import Client
 
 from partitioner.access.roster import AuthMethod

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from attacker import (
+from harness.attacker import (
     ANSWER_SECONDS,
     ATTACKER,
     SECRET,
@@ -22,8 +22,8 @@ from attacker import (
     ships,
     state,
 )
-from edges import End, site
-from fleet import Fleet, until
+from harness.edges import End, site
+from harness.fleet import Fleet, until
 from nats.aio.client import Client
 
 from partitioner.access import store as places

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from fleet import Fleet, until
-from natsd import NatsServer
+from harness.fleet import Fleet, until
+from harness.natsd import NatsServer
 
 HOST = "web1.example.net"
 

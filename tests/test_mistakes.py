@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from fleet import Fleet, contents, until
-from natsd import NatsServer, running
+from harness.fleet import Fleet, contents, until
+from harness.natsd import NatsServer, running
 
 from shipper.jetstream.connection import connect
 from shipper.settings import NatsSettings

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
-from fleet import Fleet, Program, until
-from moving import Writer, segments_of, streams_of, text_of
+from harness.fleet import Fleet, Program, until
+from harness.moving import Writer, segments_of, streams_of, text_of
 
 from shipper.partition_map import partition_for
 

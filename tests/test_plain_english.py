@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 import pytest
-from documents import DOCUMENTS, ROOT, name
-from plain_english import WORDS, findings, python_findings, remark_findings
+from harness.documents import DOCUMENTS, ROOT, name
+from harness.plain_english import WORDS, findings, python_findings, remark_findings
 
 README_WORDS = 900
 """Maximum words of README.md before "Read on"."""

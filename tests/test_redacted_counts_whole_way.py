@@ -5,8 +5,8 @@ import json
 import re
 from pathlib import Path
 
-from fleet import Fleet, until
-from natsd import NatsServer
+from harness.fleet import Fleet, until
+from harness.natsd import NatsServer
 
 HOST = "web1.example.net"
 LINE = b"%06d password=hunter2 card 4111 1111 1111 1111 token=abc\n"

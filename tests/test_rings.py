@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import rings
-from natsd import running
+from harness import rings
+from harness.natsd import running
 
 
 def functions_of(path: Path) -> set[str]:

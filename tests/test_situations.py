@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from situations import situations
+from harness.situations import situations
 
 TESTS = Path(__file__).resolve().parent / "consumer"
 REAL = (TESTS / "test_status_causes.py").read_text() + (TESTS / "test_search_selection.py").read_text()

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from attacker import ANSWER_SECONDS, ATTACKER, VICTIM, closing, connect, settle
-from edges import End, site
-from fleet import Fleet, unpack, unsealed
+from harness.attacker import ANSWER_SECONDS, ATTACKER, VICTIM, closing, connect, settle
+from harness.edges import End, site
+from harness.fleet import Fleet, unpack, unsealed
+from harness.natsd import NatsServer
+from harness.waiting import until
 from nats.aio.client import Client
-from natsd import NatsServer
-from waiting import until
 
 from partitioner.access.roster import AuthMethod
 from shipper.heartbeat import Heartbeat, beats_config, encode

@@ -6,7 +6,7 @@ import socket
 
 import nats
 import pytest
-from fleet import Fleet, until
+from harness.fleet import Fleet, until
 
 from shipper import telemetry
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import nats
 import pytest
-from fleet import Fleet, until
-from natsd import NatsServer
+from harness.fleet import Fleet, until
+from harness.natsd import NatsServer
 
 HOSTS = ("web1.example.net", "db1.example.net", "mail1.example.net")
 REAL = Path(__file__).resolve().parents[2] / "shared" / "data" / "loghub"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from formats import EXAMPLES
+from harness.formats import EXAMPLES
 from prometheus_client.metrics import MetricWrapperBase
 from pydantic import BaseModel
 

@@ -7,10 +7,10 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from attacker import ATTACKER, VICTIM, closing, connect
-from edges import End
 from figures import Line, Reading, percentile
-from flooding import attacked, publish_large, publish_much, read_nothing
+from harness.attacker import ATTACKER, VICTIM, closing, connect
+from harness.edges import End
+from harness.flooding import attacked, publish_large, publish_much, read_nothing
 from machine import peak_mib
 from nats.aio.client import Client
 from programs import FailedError

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from figures import Line, Reading, percentile
-from fleet import Fleet
+from harness.fleet import Fleet
 from programs import HERE, FailedError, Program, Stage, stage
 from suite import Case, Place
 

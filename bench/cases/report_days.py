@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import sealed
-from fleet import FSHIPPER
+from harness.fleet import FSHIPPER
 from machine import settled
 from programs import HERE, OTHER_TREE, FailedError, Program, Used
 from suite import MissingError, Place

@@ -4,7 +4,7 @@ import shutil
 
 import sealed
 from figures import Line, Reading
-from fleet import FSHIPPER
+from harness.fleet import FSHIPPER
 from suite import Case, Place
 
 from cases import report_days

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import search_archive
 from figures import MB, Line, Reading, memory
-from fleet import FSHIPPER
+from harness.fleet import FSHIPPER
 from machine import settled
 from programs import Program, Used, stage
 from search_archive import SearchArchive

@@ -5,7 +5,7 @@ import statistics
 import sys
 
 from figures import Line, Reading
-from fleet import FSHIPPER
+from harness.fleet import FSHIPPER
 from programs import Program
 from suite import Case, Place
 

@@ -5,7 +5,7 @@ import itertools
 import operator
 from collections.abc import Iterable, Mapping
 
-from pyspark.sql import Column
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from shipper.line_levels import (
@@ -101,9 +101,11 @@ def own_method(value: Column) -> Column:
     """`value`, for which Spark writes a Java method of its own; it is evaluated for each line, also if not needed.
 
     Spark writes methods only for what occurs twice. The loop over the lines is one method: if it is too long, the first
-    compiler of Java gives up ("out of virtual registers"), and the loop is interpreted, in several times the CPU.
+    compiler of Java gives up ("out of virtual registers"), and the loop is interpreted, in several times the CPU. Small
+    days have no generated code (`tuning`): there it would be evaluated twice.
     """
-    return F.least(value, value)
+    is_once = SparkSession.builder.getOrCreate().conf.get("spark.sql.subexpressionElimination.enabled") == "true"
+    return F.least(value, value) if is_once else value
 
 
 def constants(texts: Iterable[str]) -> Column:

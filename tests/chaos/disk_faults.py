@@ -5,7 +5,7 @@ import random
 import time
 from collections.abc import Iterator
 
-from fleet import until
+from harness.fleet import until
 from scene import Scene
 from schedule import Blow
 from volumes import Limits

@@ -4,7 +4,7 @@ import signal
 from collections.abc import Iterator
 
 from compared import common_prefix, difference
-from fleet import Fleet, until
+from harness.fleet import Fleet, until
 from loggers import Logger
 from scene import Actor, Scene
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import nats
 import remembered
-from fleet import Fleet, Program, until
+from harness.fleet import Fleet, Program, until
+from harness.natsd import NatsServer, running
 from loggers import Logger
-from natsd import NatsServer, running
 from schedule import Blow, Schedule
 from volumes import Limits, Volume, volume_at
 from wires import Wire

@@ -5,9 +5,9 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from fleet import Fleet, until
 from forked import peak_bytes
-from natsd import NatsServer
+from harness.fleet import Fleet, until
+from harness.natsd import NatsServer
 
 HOST = "web1.example.net"
 MEGABYTES = int(os.environ.get("FSHIPPER_BURST_MB", "200"))

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fleet import Fleet, Program, until
-from natsd import NatsServer
-from ports import free_port
+from harness.fleet import Fleet, Program, until
+from harness.natsd import NatsServer
+from harness.ports import free_port
 from volumes import Limits, Volume, volume_at
 
 HOST = "web1.example.net"

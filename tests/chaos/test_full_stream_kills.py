@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
-from fleet import Fleet, until
-from natsd import NatsServer
+from harness.fleet import Fleet, until
+from harness.natsd import NatsServer
 
 SECONDS = float(os.environ.get("FSHIPPER_FULL_SECONDS", "12"))
 MAX_BYTES = "4MB"

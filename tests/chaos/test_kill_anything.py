@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from compared import difference
-from fleet import Fleet, until
-from natsd import NatsServer
+from harness.fleet import Fleet, until
+from harness.natsd import NatsServer
 
 ROUNDS = int(os.environ.get("FSHIPPER_CHAOS_ROUNDS", "2"))
 MEGABYTES = int(os.environ.get("FSHIPPER_CHAOS_MB", "40"))

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 from compared import common_prefix
-from fleet import Fleet, until
 from forked import Forked
-from natsd import NatsServer
+from harness.fleet import Fleet, until
+from harness.natsd import NatsServer
 
 HOST = "web1.example.net"
 MEGABYTES = float(os.environ.get("FSHIPPER_KILL_MB", "60"))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
-from fleet import Fleet, until
+from harness.fleet import Fleet, until
 
 WEB, DATABASE = "web1.example.net", "db1.example.net"
 SCRIPT = "<script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">"

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from fleet import unpack, unsealed
+from harness.fleet import unpack, unsealed
 
 from consumer.archive.directory import Layout
 from consumer.archive.journal import Journal

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from collecting import Log, PartitionHarness
 from dying import Lives, Places
-from fleet import Fleet
-from natsd import NatsServer
+from harness.fleet import Fleet
+from harness.natsd import NatsServer
 
 
 @pytest.fixture

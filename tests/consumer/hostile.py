@@ -3,7 +3,7 @@
 import socket
 from collections.abc import Mapping
 
-from natsd import NatsServer
+from harness.natsd import NatsServer
 
 Wild = tuple[str | bytes, Mapping[str, str] | bytes, bytes]
 """Subject, headers (bytes: as they are behind the first line), payload."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-import forking
+from harness import forking
 from keeping import DAY_NS, seal_all, write_open
 
 from consumer.archive.event_times import TimeOf

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import nats
 from collecting import Log
-from fleet import Fleet, Program, until
+from harness.fleet import Fleet, Program, until
 
 from shipper.partition_map import partition_for
 

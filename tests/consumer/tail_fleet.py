@@ -16,11 +16,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import forking
 from collecting import Log
-from fleet import Fleet, until
+from harness import forking
+from harness.fleet import Fleet, until
+from harness.natsd import NatsServer
 from hostile import Wild, publish
-from natsd import NatsServer
 
 from shipper.jetstream.admin import administration
 from shipper.partition_map import partition_for

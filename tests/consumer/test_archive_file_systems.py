@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from auditing import LINES, Audited
 from collecting import Log
-from fleet import Fleet
+from harness.fleet import Fleet
 from prometheus_client import REGISTRY
 
 from consumer.model import Until

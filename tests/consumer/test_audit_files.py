@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from auditing import LINES, Audited, doubled, packed, swapped
 from collecting import HOST, Log, cuts
-from fleet import unpack
+from harness.fleet import unpack
 
 from consumer.archive.directory import lock_path
 from consumer.archive.parts import FileState, Part

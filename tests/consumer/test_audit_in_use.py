@@ -12,8 +12,8 @@ from pathlib import Path
 import nats
 import pytest
 from auditing import LINES, audit
-from fleet import FSHIPPER, Fleet, until
-from natsd import NatsServer
+from harness.fleet import FSHIPPER, Fleet, until
+from harness.natsd import NatsServer
 
 from consumer.archive import journal_snapshot
 from consumer.archive.journal import Journal

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from auditing import LINES, audit
-from fleet import Fleet, until
-from natsd import NatsServer
+from harness.fleet import Fleet, until
+from harness.natsd import NatsServer
 from test_audit_sums import MALLORY, ROOT, made_anew
 
 ONE, TWO = "web1.example.net", "web2.example.net"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from auditing import LINES, Audited, Result, packed
 from collecting import FILE, HOST, Log, cuts
-from fleet import unpack
+from harness.fleet import unpack
 from hypothesis import given
 from hypothesis import strategies as st
 from test_collector_edits import piece, send

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from browse_program import DATABASE, BrowseProgram
-from browser import NAMES, Browser, installed
-from fleet import FSHIPPER, until
-from natsd import running
+from harness.browser import NAMES, Browser, installed
+from harness.fleet import FSHIPPER, until
+from harness.natsd import running
 
 pytestmark = pytest.mark.skipif(
     installed() is None, reason=f"no browser on PATH ({', '.join(NAMES)}): apt-get install chromium"

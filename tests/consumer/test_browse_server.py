@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from browse_program import DATABASE, HOSTILE, SAMPLE, WEB, BrowseProgram, hits
-from fleet import FSHIPPER, until
-from natsd import running
+from harness.fleet import FSHIPPER, until
+from harness.natsd import running
 
 from consumer.read.browse import app
 from consumer.read.browse.access_control import LINK_SECONDS, SESSION_HEADER, TOKEN_HEADER, AccessControl

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import nats
-from fleet import Fleet, Program, until
+from harness.fleet import Fleet, Program, until
 from sharing import held
 
 from shipper.subjects import control_down

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import nats
 import pytest
-from fleet import Fleet, until
-from natsd import NatsServer, running
+from harness.fleet import Fleet, until
+from harness.natsd import NatsServer, running
 from sharing import Shared, held, stop
 
 from shipper.subjects import BUCKET_STREAM

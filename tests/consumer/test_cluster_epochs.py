@@ -13,7 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from fleet import until
+from harness.fleet import until
 
 from consumer.archive.directory import ArchiveLocation, Layout, try_lock
 from consumer.archive.journal import Journal

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from collecting import FILE, HOST, LocalFence, Log, PartitionHarness, kill_at
-from fleet import unpack
-from waiting import becomes
+from harness.fleet import unpack
+from harness.waiting import becomes
 
 from consumer.archive.directory import Layout
 from consumer.commit.batch import Hole

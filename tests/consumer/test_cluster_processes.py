@@ -5,10 +5,10 @@ import time
 from pathlib import Path
 
 import pytest
-from fleet import until
-from natsd import NatsServer
+from harness.fleet import until
+from harness.natsd import NatsServer
+from harness.waiting import slowdown
 from sharing import Shared, held, is_paused, pause, stop, wake
-from waiting import slowdown
 
 from shipper.jetstream.admin import administration
 from shipper.partition_map import partition_for

@@ -1,6 +1,6 @@
 """Bytes that no UTF-8 decoder takes, in places where nats-py expects text: they stop no other lines."""
 
-from fleet import Fleet
+from harness.fleet import Fleet
 from hostile import send_raw
 
 

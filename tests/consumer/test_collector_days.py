@@ -5,9 +5,9 @@ import os
 from pathlib import Path
 
 from collecting import HOST, Log, PartitionHarness, cuts
-from fleet import unpack
+from harness.fleet import unpack
+from harness.waiting import becomes
 from keeping import day_closer
-from waiting import becomes
 
 from consumer.model import Until
 from consumer.segments.day_close import DayCloser

@@ -4,6 +4,7 @@ import asyncio
 import re
 import sqlite3
 import zlib
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -27,7 +28,7 @@ from shipper.model import Block, Edited, Encoding, Span
 
 ID = "00000000000000a1"
 RULES = Edits.of(drop_lines=["DEBUG"], redact=["email", r"id=\d+"])
-LABELS = (("env", "prod"), ("dc", "ams é&="))
+LABELS = {"env": "prod", "dc": "ams é&="}
 LINES = [
     b"DEBUG noise\n", b"DEBUG\n", b"INFO a@example.org came\n", b"plain\n", b"\n", b"id=1 id=22 x@y.example\n",
     b"windows DEBUG\r\n", b"windows id=7\r\n", b"no line break at all: id=5 ", "größe ✓ id=3\n".encode(),
@@ -52,10 +53,14 @@ def piece(text: bytes, start: int, end: int, *, id_: str = ID) -> Piece:
 
 
 def send(
-    harness: PartitionHarness, pieces: list[Piece], *, rules: Edits = RULES, encoding: Encoding = Encoding.ZSTD,
-    labels: tuple[tuple[str, str], ...] = LABELS,
-) -> None:  # fmt: skip
-    for entry in Encoder(Compressor(encoding), rules, labels).entries(pieces):
+    harness: PartitionHarness,
+    pieces: list[Piece],
+    *,
+    rules: Edits = RULES,
+    encoding: Encoding = Encoding.ZSTD,
+    labels: Mapping[str, str] = LABELS,
+) -> None:
+    for entry in Encoder(Compressor(encoding), rules, tuple(labels.items())).entries(pieces):
         harness.bus.store(f"logs.p0.{HOST}", entry.headers, entry.payload)
 
 
@@ -187,14 +192,14 @@ async def test_a_file_of_which_every_line_is_left_out_is_an_empty_segment_that_r
 
 async def test_the_newest_labels_of_a_file_are_in_its_manifest_line_also_without_edits(harness):
     text = b"one\ntwo\n"
-    send(harness, [piece(text, 0, 4)], rules=Edits(), labels=(("env", "test"),))
+    send(harness, [piece(text, 0, 4)], rules=Edits(), labels={"env": "test"})
     await harness.drain()
     send(harness, [piece(text, 4, 8)], rules=Edits())
     await harness.drain()
     assert "Log-Edits" not in next(reversed(list(harness.stream))).headers
     await harness.drain(Until.SEALED)
     (segment,) = harness.segments()
-    assert segment.labels == {"env": "prod", "dc": "ams é&="}
+    assert segment.labels == LABELS
 
 
 async def test_after_an_edited_block_the_next_one_proves_the_source_again(tmp_path, monkeypatch):

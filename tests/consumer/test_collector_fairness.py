@@ -9,8 +9,8 @@ from typing import Any
 
 import nats
 import pytest
-from fleet import Fleet, Program, until
-from natsd import NatsServer
+from harness.fleet import Fleet, Program, until
+from harness.natsd import NatsServer
 
 from consumer.pipeline import TEXT_A_PAYLOAD
 from shipper.partition_map import partition_for

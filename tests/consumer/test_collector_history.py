@@ -2,7 +2,7 @@
 
 import pytest
 from collecting import Log, PartitionHarness
-from waiting import becomes
+from harness.waiting import becomes
 
 from shipper.errors import Unavailable
 

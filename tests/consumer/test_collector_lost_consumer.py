@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from fleet import Fleet, until
-from natsd import running
+from harness.fleet import Fleet, until
+from harness.natsd import running
 
 from partitioner.topology import shipped_template
 from shipper.jetstream.admin import administration

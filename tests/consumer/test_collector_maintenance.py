@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from collecting import HOST, Log, PartitionHarness
-from waiting import becomes
+from harness.waiting import becomes
 
 from consumer.archive.journal import Journal
 from consumer.model import ArchivedSource, Changes, Position, SourceKey

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from collecting import HOST, Log, PartitionHarness
-from waiting import becomes, slowdown
+from harness.waiting import becomes, slowdown
 
 from consumer.commit.batch import Hole
 from consumer.model import SourceKey, Until

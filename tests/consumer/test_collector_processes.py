@@ -9,8 +9,8 @@ import time
 
 import nats
 import pytest
-from fleet import Fleet, until
-from waiting import slowdown
+from harness.fleet import Fleet, until
+from harness.waiting import slowdown
 
 from shipper.subjects import COLLECTOR
 

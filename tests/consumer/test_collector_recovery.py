@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from collecting import HOST, KilledError, Log, PartitionHarness, cuts, kill_at
-from waiting import becomes
+from harness.waiting import becomes
 
 from consumer.archive.directory import check_journal, journal_directory, note_journal, open_archive
 from consumer.archive.journal import Journal

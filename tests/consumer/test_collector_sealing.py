@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from collecting import HOST, KilledError, Log, PartitionHarness, kill_at
-from fleet import unpack
+from harness.fleet import unpack
 
 from consumer.archive.journal import Journal
 from consumer.model import OpenFile, Until

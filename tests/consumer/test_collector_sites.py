@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from collecting import HOST, Log, PartitionHarness
-from waiting import becomes
+from harness.waiting import becomes
 
 from consumer.partition import purge as keeping
 from shipper.errors import RightMissing, SessionLost

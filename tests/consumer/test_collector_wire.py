@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from fleet import Fleet
+from harness.fleet import Fleet
 from hostile import publish
 
 HOST = "web1.example.net"

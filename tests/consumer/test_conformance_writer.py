@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
-from fleet import Fleet, until
+from harness.fleet import Fleet, until
+from harness.natsd import NatsServer
 from hostile import publish
-from natsd import NatsServer
 
 HOST = "web1.example.net"
 

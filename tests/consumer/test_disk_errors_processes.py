@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from fleet import FSHIPPER, Fleet, Program, until
+from harness.fleet import FSHIPPER, Fleet, Program, until
+from harness.natsd import NatsServer
 from hostile import publish
-from natsd import NatsServer
 
 HOST = "web1.example.net"
 

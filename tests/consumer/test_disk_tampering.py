@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from collecting import Log, PartitionHarness
-from waiting import becomes
+from harness.waiting import becomes
 
 from consumer.archive.journal import Journal
 from consumer.model import Changes, Position, Until

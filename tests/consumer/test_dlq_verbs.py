@@ -10,9 +10,9 @@ import zlib
 
 import pytest
 import zstandard
-from fleet import Fleet
+from harness.fleet import Fleet
+from harness.natsd import NatsServer
 from hostile import publish
-from natsd import NatsServer
 
 from shipper.jetstream.admin import administration
 from shipper.jetstream.connection import connect

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import zstandard
 from collecting import KilledError, Log, PartitionHarness, cuts, kill_at
-from fleet import unpack
+from harness.fleet import unpack
 from keeping import standing, write_open
 
 from consumer.archive.frame_index import Frame

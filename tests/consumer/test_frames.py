@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import zstandard
 from collecting import FILE, HOST, Log, PartitionHarness, cuts, kill_at
-from fleet import Fleet, unpack, until
+from harness.fleet import Fleet, unpack, until
 from keeping import seal_all, standing, state, tend, write_open
 from test_collector_edits import check_account, edited, piece, send
 

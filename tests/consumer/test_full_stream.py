@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import nats
-from fleet import Fleet, Program, until
-from natsd import NatsServer
+from harness.fleet import Fleet, Program, until
+from harness.natsd import NatsServer
 
 HOST = "web1.example.net"
 MAX_BYTES = 4_000_000

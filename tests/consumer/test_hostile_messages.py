@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 import zstandard
-from fleet import Fleet, until
+from harness.fleet import Fleet, until
 from hostile import publish
 from hostile_applier import HostileApplier, Message, corpus
 from hypothesis import HealthCheck, assume, given, settings

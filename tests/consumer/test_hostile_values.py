@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 
-from fleet import Fleet, until
+from harness.fleet import Fleet, until
 from hostile import publish, send_raw
 
 from consumer.cluster.membership import forked_since, to_claim, to_member

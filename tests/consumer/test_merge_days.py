@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fleet import Fleet, unpack
+from harness.fleet import Fleet, unpack
 from keeping import DAY, HOST, Past, lines, seal_all, standing, state, tend, write_open, write_segments
 
 from consumer.archive.journal import Journal

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import nats
 import pytest
-from fleet import Fleet
+from harness.fleet import Fleet
 
 HOST = "web1.example"
 SECRET = "user 83.149.9.216"

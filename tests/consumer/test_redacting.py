@@ -10,7 +10,7 @@ import pytest
 from auditing import LINES, Audited, Result, audit, in_process
 from collecting import FILE, HOST, KilledError, Log, cuts, kill_at
 from dying import Lives, Places
-from fleet import unpack
+from harness.fleet import unpack
 
 from consumer.archive.directory import lock_path
 from consumer.archive.manifests import Listing

@@ -11,7 +11,7 @@ import pytest
 from auditing import LINES, Audited, audit, command, in_process, tree
 from collecting import FILE, HOST, KilledError, Log, cuts, kill_at
 from dying import Lives, Places
-from fleet import unpack
+from harness.fleet import unpack
 
 from consumer.archive.manifests import Listing
 from consumer.audit.redact import OfSource, Rewriter

@@ -9,9 +9,9 @@ from pathlib import Path
 import nats
 import pytest
 from collecting import Log
-from fleet import FSHIPPER
+from harness.fleet import FSHIPPER
+from harness.natsd import NatsServer
 from hostile import publish
-from natsd import NatsServer
 from tail_fleet import TailFleet
 
 HOST = "web1.example.net"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import zstandard
-from fleet import unpack
+from harness.fleet import unpack
 from keeping import DAY, HOST, SOURCE, lines, seal_all, standing, state, write_open, write_segments
 
 from consumer.archive import segment_io

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from collecting import Log
-from natsd import NatsServer
+from harness.natsd import NatsServer
 from tail_fleet import Following, TailFleet, objects
 
 from consumer.archive.parts import Part

@@ -6,8 +6,8 @@ import pathlib
 import re
 
 import pytest
+from harness.situations import shows
 from searching import fshipper, write_archive
-from situations import shows
 
 from consumer.archive.directory import JOURNALS
 from consumer.archive.reader import ArchiveReader

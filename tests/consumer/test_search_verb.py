@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-import forking
 import pytest
-from fleet import until
+from harness import forking
+from harness.fleet import until
 from keeping import DAY_NS
 from searching import fshipper, write_archive
 

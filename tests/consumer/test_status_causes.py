@@ -10,10 +10,10 @@ from pathlib import Path
 
 import nats
 import pytest
-from fleet import Fleet, until
-from natsd import running
-from ports import free_port
-from situations import shows
+from harness.fleet import Fleet, until
+from harness.natsd import running
+from harness.ports import free_port
+from harness.situations import shows
 
 TMPFS_BYTES = 3 * 1024 * 1024
 SOON = ("--dead-after", "1s", "--stuck-after", "1s")

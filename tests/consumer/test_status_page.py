@@ -8,10 +8,10 @@ import urllib.request
 
 import nats
 import pytest
-from browser import NAMES, Browser, installed
-from fleet import Fleet, until
-from natsd import running
-from ports import free_port
+from harness.browser import NAMES, Browser, installed
+from harness.fleet import Fleet, until
+from harness.natsd import running
+from harness.ports import free_port
 
 from shipper.heartbeat import Heartbeat, LaggingFile, encode
 

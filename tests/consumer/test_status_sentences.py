@@ -5,8 +5,8 @@ import os
 from errno import EACCES, EDQUOT, EIO, ENOSPC, EROFS
 
 import pytest
+from harness.situations import shows
 from rich.console import Console
-from situations import shows
 
 from consumer.cluster.membership import Claim, Member
 from consumer.disk_space import Disk

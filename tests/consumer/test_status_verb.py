@@ -8,8 +8,8 @@ from pathlib import Path
 
 import nats
 import pytest
-from fleet import FSHIPPER, Fleet, until
-from natsd import running
+from harness.fleet import FSHIPPER, Fleet, until
+from harness.natsd import running
 
 from shipper.heartbeat import Heartbeat, LaggingFile, encode
 from shipper.main import run

@@ -6,8 +6,8 @@ import urllib.request
 from pathlib import Path
 
 import nats
-from fleet import Fleet, until
-from ports import free_port
+from harness.fleet import Fleet, until
+from harness.ports import free_port
 
 FLOOD, FIRST = "web9.example.net", "web1.example.net"
 

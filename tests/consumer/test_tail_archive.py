@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from collecting import Log, cuts
-from natsd import NatsServer
+from harness.natsd import NatsServer
 from tail_fleet import TailFleet, objects
 
 from shipper import layout

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from collecting import Log
-from fleet import FSHIPPER, until
+from harness.fleet import FSHIPPER, until
+from harness.natsd import NatsServer
 from hostile import publish
-from natsd import NatsServer
 from tail_fleet import TailFleet, logs, objects
 
 from shipper.jetstream.ordered_consumer import INACTIVE_SECONDS

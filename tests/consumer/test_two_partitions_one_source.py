@@ -5,8 +5,8 @@ import random
 from pathlib import Path
 
 import pytest
-from fleet import Fleet, contents, until
-from natsd import NatsServer
+from harness.fleet import Fleet, contents, until
+from harness.natsd import NatsServer
 
 from shipper import codec
 from shipper.bytes_ops import crc32

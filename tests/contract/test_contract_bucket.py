@@ -5,7 +5,7 @@ import contextlib
 import json
 
 import pytest
-from natsd import running
+from harness.natsd import running
 from worlds import soon
 
 from shipper.errors import BucketRefused, SessionLost, StreamMissing, Unavailable

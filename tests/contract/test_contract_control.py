@@ -3,8 +3,8 @@
 import asyncio
 import time
 
+from harness.waiting import slowdown
 from publishing import publishing
-from waiting import slowdown
 from worlds import open_inbox, soon
 
 

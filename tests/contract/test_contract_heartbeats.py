@@ -2,7 +2,7 @@
 
 import asyncio
 
-from natsd import running
+from harness.natsd import running
 from publishing import publish, publishing, settled
 from worlds import STREAM, last_sequence, soon, stored
 

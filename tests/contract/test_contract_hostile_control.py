@@ -9,10 +9,10 @@ from typing import Any
 
 import nats
 import pytest
-from fleet import Fleet, until
+from harness.fleet import Fleet, until
+from harness.natsd import NatsServer
 from hypothesis import example, given
 from hypothesis import strategies as st
-from natsd import NatsServer
 
 from consumer.cluster.membership import to_claim, to_member
 from consumer.retired_partitions import RetiredPartitions

@@ -4,7 +4,7 @@ import asyncio
 import time
 
 import pytest
-from waiting import slowdown
+from harness.waiting import slowdown
 from worlds import DLQ_SUBJECT, MIB, PATIENCE, STREAM, open_inbox, sequences, soon, taken
 
 from shipper.errors import SessionLost

@@ -4,7 +4,7 @@ import asyncio
 import time
 
 import pytest
-from waiting import slowdown
+from harness.waiting import slowdown
 from worlds import KIB, MIB, PATIENCE, WEB1, numbered, open_inbox, sequences, soon, taken
 
 from shipper.errors import StreamMissing

@@ -1,7 +1,7 @@
 """The sentence of `Publisher.entry`, held in memory and on a real server: what the shared bucket holds."""
 
 import pytest
-from natsd import running
+from harness.natsd import running
 from publishing import publishing
 from worlds import MemoryWorld
 

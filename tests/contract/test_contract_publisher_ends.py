@@ -4,8 +4,8 @@ import asyncio
 import time
 
 import pytest
+from harness.waiting import slowdown
 from publishing import ended, publish, publishing, settled
-from waiting import slowdown
 from worlds import PATIENCE, WEB1, soon
 
 from shipper.errors import SessionLost

@@ -11,9 +11,9 @@ from pathlib import Path
 import nats.errors
 import pytest
 import trustme
-from fleet import Fleet, until
-from natsd import running
-from wiretap import Wiretap, answers_the_handshake, forwarded, info, plaintext, says, stripped
+from harness.fleet import Fleet, until
+from harness.natsd import running
+from harness.wiretap import Wiretap, answers_the_handshake, forwarded, info, plaintext, says, stripped
 
 from shipper import main
 from shipper.config import load

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from natsd import NatsServer, running
+from harness.natsd import NatsServer, running
 
 from partitioner.topology import shipped_template, wanted
 from shipper.errors import SessionLost

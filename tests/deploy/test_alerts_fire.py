@@ -16,9 +16,9 @@ from pathlib import Path
 
 import nats
 import pytest
-from fleet import Fleet, Program, until
-from natsd import NatsServer, running
-from ports import free_port
+from harness.fleet import Fleet, Program, until
+from harness.natsd import NatsServer, running
+from harness.ports import free_port
 
 from shipper.heartbeat import Heartbeat, encode
 

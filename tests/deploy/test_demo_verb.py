@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from fleet import FSHIPPER, until
-from waiting import slowdown
+from harness.fleet import FSHIPPER, until
+from harness.waiting import slowdown
 
 from deploy.demo import month, result
 from deploy.demo.processes import Interrupts, Programs, end, spawned

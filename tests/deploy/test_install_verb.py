@@ -5,8 +5,8 @@ import os
 import pty
 import subprocess
 
-import forking
 import pytest
+from harness import forking
 
 from deploy.install.plan import digest
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ports import free_port
+from harness.ports import free_port
 
 from deploy import server as verb
 from shipper.errors import Unavailable

@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from fleet import Fleet, until
+from harness.fleet import Fleet, until
 from listening import Manager, hanging_disk
 
 WATCHDOG_SECONDS = 2.0

@@ -2,8 +2,8 @@
 
 import json
 
-import forking
 import pytest
+from harness import forking
 
 from spark_analytics.archive import inventory
 

@@ -3,7 +3,7 @@
 from functools import partial
 
 import pytest
-from natsd import running
+from harness.natsd import running
 
 from shipper.main import run
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import trustme
-from fleet import Fleet
-from natsd import running
+from harness.fleet import Fleet
+from harness.natsd import running
 
 HOST, OTHER, STRANGER = "web1.example.net", "web2.example.net", "web9.example.net"
 LINES = b"one\ntwo\n"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import trustme
-from fleet import Fleet
-from natsd import binary
+from harness.fleet import Fleet
+from harness.natsd import binary
 
 from partitioner.access.permissions import Role, rights
 

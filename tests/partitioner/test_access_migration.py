@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import trustme
-from fleet import Fleet, until
-from natsd import NatsServer, running
+from harness.fleet import Fleet, until
+from harness.natsd import NatsServer, running
 
 from partitioner.access import store as places
 from partitioner.access.roster import AccountLayout, AuthMethod

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import nats
 import pytest
-from fleet import Fleet, until
-from natsd import NatsServer, running
+from harness.fleet import Fleet, until
+from harness.natsd import NatsServer, running
 
 HOST, OTHER = "web1.example.net", "web2.example.net"
 LINES = b"one\ntwo\nthree\n"

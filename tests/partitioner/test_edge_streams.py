@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from natsd import running
+from harness.natsd import running
 
 from partitioner.desired import parse, wanted_of
 from partitioner.edge import at_site, edges_of, in_centre, site_map

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import trustme
-from attacker import (
+from harness.attacker import (
     ANSWER_SECONDS,
     ATTACKER,
     SECRET,
@@ -28,9 +28,9 @@ from attacker import (
     targets,
     tls_of,
 )
-from fleet import Fleet, until
+from harness.fleet import Fleet, until
+from harness.natsd import NatsServer, running
 from nats.aio.client import Client
-from natsd import NatsServer, running
 
 from partitioner.access import store as places
 from partitioner.access.permissions import Role

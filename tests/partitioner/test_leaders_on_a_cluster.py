@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster import Nodes, cluster
-from fleet import Fleet, Program, until
+from harness.cluster import Nodes, cluster
+from harness.fleet import Fleet, Program, until
 
 HOSTS = ("web1.example.net", "web2.example.net", "db1.example.net")
 PARTITIONS = 6

@@ -4,9 +4,9 @@ import asyncio
 import json
 from pathlib import Path
 
-from fleet import Fleet, until
-from moving import streams_of
-from natsd import NatsServer
+from harness.fleet import Fleet, until
+from harness.moving import streams_of
+from harness.natsd import NatsServer
 
 from shipper.jetstream.admin import administration
 from shipper.jetstream.connection import connect

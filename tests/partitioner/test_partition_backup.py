@@ -7,7 +7,7 @@ import random
 
 import pytest
 from administering import on_server, publish
-from natsd import running
+from harness.natsd import running
 
 from partitioner.arguments import with_admin
 from shipper.jetstream import stream_snapshot

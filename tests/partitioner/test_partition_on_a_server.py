@@ -4,7 +4,7 @@ import json
 
 import pytest
 from administering import on_server, publish
-from natsd import running
+from harness.natsd import running
 
 from partitioner import arguments
 from shipper.errors import ConfigError, SessionLost, Unavailable

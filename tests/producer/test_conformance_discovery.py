@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from fleet import Fleet, until
-from natsd import NatsServer
+from harness.fleet import Fleet, until
+from harness.natsd import NatsServer
 from producing import Host, append
 
 HOST = "web1.example.net"

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from harness.waiting import becomes
 from producing import Host, Producer, append
-from waiting import becomes
 
 from producer.checkpoint.store import Checkpoints
 from shipper import codec

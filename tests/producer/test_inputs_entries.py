@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from formats import level_of_line
+from harness.formats import level_of_line
 
 from producer.inputs.journald import Bookmark, Bookmarks, Step, line_of, lost_between, parse, reached, step
 

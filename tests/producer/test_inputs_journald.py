@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from fleet import until
-from journaling import Journal, line
+from harness.fleet import until
+from harness.journaling import Journal, line
 from spooling import knows, never, plain, running, spool_in, text
 
 from producer.inputs import journald

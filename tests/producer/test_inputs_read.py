@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from fleet import until
-from ports import free_port
+from harness.fleet import until
+from harness.ports import free_port
 from spooling import NEWLINE, knows, never, plain, running, spool_in, text
 
 from producer.inputs import syslog
@@ -137,9 +137,7 @@ def test_all_that_the_kernel_holds_of_connections_at_a_stop_is_read(tmp_path: Pa
     port = free_port()
     reader = Syslog(spool_in(tmp_path), parse(f"tcp:127.0.0.1:{port}"))
     reader.prepare()
-    lines = b"".join(
-        b"<13>line %05d\n" % number for number in range(2_000)
-    )  # as many bytes as the receiving side holds at once
+    lines = b"".join(b"<13>line %05d\n" % number for number in range(2_000))  # they fit into the receive buffer
     with socket.create_connection(("127.0.0.1", port)) as to:
         to.sendall(lines)
         reader.stop()

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fleet import until
-from ports import free_port
+from harness.fleet import until
+from harness.ports import free_port
 from producing import Host
 from spooling import plain, running
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleet import Fleet, until
-from natsd import NatsServer
+from harness.fleet import Fleet, until
+from harness.natsd import NatsServer
 from producing import Host, Producer, append, rotate
 
 from producer.checkpoint import recovery as recover

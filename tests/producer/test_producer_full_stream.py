@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from harness.waiting import becomes
 from producing import HOST, Producer
-from waiting import becomes
 
 from producer.session.delivery import Window
 from shipper.control import ResendAnswer, ResendReply

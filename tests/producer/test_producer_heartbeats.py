@@ -4,8 +4,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from harness.waiting import becomes
 from producing import HOST, Host, Producer, append
-from waiting import becomes
 
 from producer.heartbeat import BacklogMeter
 from shipper.errors import StreamFull

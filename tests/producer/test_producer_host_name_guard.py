@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from fleet import Fleet, until
+from harness.fleet import Fleet, until
+from harness.waiting import becomes
 from producing import HOST, Producer, append
-from waiting import becomes
 
 from producer import app as running
 from producer.session.host_name_guard import HostNameGuard, Instance, this_instance

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
-from fleet import Fleet
-from natsd import NatsServer
+from harness.fleet import Fleet
+from harness.natsd import NatsServer
 from producing import Host, Producer, append, rotate
 
 from producer.discovery.safe_open import Links

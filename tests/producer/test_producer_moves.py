@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from harness.waiting import becomes
 from producing import HOST, SUBJECT, Producer, archive_of
-from waiting import becomes
 
 from producer.checkpoint.store import Checkpoints
 from producer.fingerprint import Mark

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from fleet import FSHIPPER, Fleet
+from harness.fleet import FSHIPPER, Fleet
 
 SUMMARY = re.compile(r"shipped ([\d,]+) files?, ([\d,]+) lines?, ([\d,]+) bytes? in \d+\.\d s\n")
 

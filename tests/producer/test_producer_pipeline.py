@@ -6,8 +6,8 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from harness.waiting import becomes
 from producing import HOST, STREAM, SUBJECT, Collector, Producer, append, take_all
-from waiting import becomes
 
 from producer import batcher
 from producer.batcher import BATCH_BYTES, BATCHES_AHEAD

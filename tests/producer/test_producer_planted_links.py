@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from fleet import until
+from harness.fleet import until
 from producing import Host, append
 from spooling import running, spool_in, text
 

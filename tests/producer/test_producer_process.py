@@ -4,10 +4,10 @@ import time
 from pathlib import Path
 
 import pytest
-from fleet import Fleet, until
-from natsd import NatsServer
+from harness.fleet import Fleet, until
+from harness.natsd import NatsServer
+from harness.waiting import slowdown
 from producing import append
-from waiting import slowdown
 
 HOST = "web1.example.net"
 

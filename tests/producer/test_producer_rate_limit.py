@@ -4,10 +4,10 @@ import asyncio
 import time
 from pathlib import Path
 
-from fleet import Fleet
-from natsd import NatsServer
+from harness.fleet import Fleet
+from harness.natsd import NatsServer
+from harness.waiting import becomes, slowdown
 from producing import Producer, append
-from waiting import becomes, slowdown
 
 from producer.rate_limit import RateLimit
 from shipper.testing.server import Clock

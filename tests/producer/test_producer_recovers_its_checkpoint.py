@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleet import Fleet, until
-from natsd import NatsServer
+from harness.fleet import Fleet, until
+from harness.natsd import NatsServer
+from harness.waiting import becomes, slowdown
 from producing import HOST, SUBJECT, Collector, Producer, append, archive_of, take_all
-from waiting import becomes, slowdown
 
 from producer.checkpoint import recovery
 from producer.tailer.retained_files import RetainedFiles

@@ -9,9 +9,9 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from fleet import Fleet, Program, until
-from natsd import NatsServer, running
-from ports import free_port
+from harness.fleet import Fleet, Program, until
+from harness.natsd import NatsServer, running
+from harness.ports import free_port
 from producing import append
 
 from shipper.partition_map import partition_for

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from fleet import Fleet, until
-from natsd import NatsServer
+from harness.fleet import Fleet, until
+from harness.natsd import NatsServer
+from harness.waiting import becomes
 from producing import HOST, STREAM, Host, Producer, append, rotate
-from waiting import becomes
 
 from producer.discovery.scanner import Listing
 from producer.fingerprint import Mark

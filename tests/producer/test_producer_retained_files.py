@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleet import Fleet
-from fleet import until as becomes
-from natsd import NatsServer
+from harness.fleet import Fleet
+from harness.fleet import until as becomes
+from harness.natsd import NatsServer
 from producing import Host, append, rotate
 
 from producer.model import Archived

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from harness.waiting import becomes
 from producing import HOST, SUBJECT, Archive, Collector, Producer, append, archive_of, take_all
-from waiting import becomes
 
 from producer.checkpoint.store import Checkpoints
 from producer.fingerprint import Mark

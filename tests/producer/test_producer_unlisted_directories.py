@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from forking import FSHIPPER
-from natsd import NatsServer
+from harness.forking import FSHIPPER
+from harness.natsd import NatsServer
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a directory to another user")
 NOBODY = 65534

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleet import Fleet, until
-from natsd import NatsServer, running
+from harness.fleet import Fleet, until
+from harness.natsd import NatsServer, running
 
 from producer.preflight.report import Sign
 from producer.preflight.validate import writable

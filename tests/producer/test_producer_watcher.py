@@ -9,8 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from harness.waiting import becomes
 from producing import Producer, append
-from waiting import becomes
 from watchdog.observers import inotify_c
 
 from producer.checkpoint.store import Checkpoints

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from natsd import NatsServer
+from harness.natsd import NatsServer
 
 from producer import receipts
 from shipper.control import ReceiptsReply

@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
-from fleet import Fleet
-from fleet import until as processes_until
-from natsd import NatsServer
+from harness.fleet import Fleet
+from harness.fleet import until as processes_until
+from harness.natsd import NatsServer
+from harness.waiting import becomes
 from producing import Collector, Host, Producer, append
 from prometheus_client import REGISTRY
-from waiting import becomes
 
 from producer import batcher
 from producer.batcher import Encoder

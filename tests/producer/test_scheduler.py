@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from waiting import becomes
+from harness.waiting import becomes
 
 from producer.discovery.watcher import Wake
 from producer.scheduler import Scheduler

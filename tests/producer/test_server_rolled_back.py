@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from fleet import Fleet, Program, until
-from natsd import NatsServer
+from harness.fleet import Fleet, Program, until
+from harness.natsd import NatsServer
 from producing import append
 
 LONG = 180.0

@@ -5,7 +5,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 
 from day_archives import DAY
-from formats import level_of_line
+from harness.formats import level_of_line
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 

@@ -4,7 +4,7 @@ import datetime as dt
 from pathlib import Path
 
 import pytest
-from formats import EXAMPLES
+from harness.formats import EXAMPLES
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from line_readers import as_reported, as_searched, differing, levels_read

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from added_up import (
+from harness.added_up import (
     BASELINE,
     Month,
     Words,

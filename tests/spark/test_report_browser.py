@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from browser import NAMES, Browser, installed
+from harness.browser import NAMES, Browser, installed
 from nights import a_day
 from test_report_page import HOSTILE, hostile_day
 

@@ -5,8 +5,8 @@ import random
 import time
 
 import pytest
-from browser import NAMES, Browser, installed
 from day_archives import DATE, Archive
+from harness.browser import NAMES, Browser, installed
 
 from spark_analytics.archive import inventory
 from spark_analytics.tables import spark_io

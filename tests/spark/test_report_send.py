@@ -20,11 +20,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import forking
 import pytest
 import trustme
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
+from harness import forking
 from test_report_facts import a_host, facts_of
 
 from spark_analytics.delivery import message, targets, transport

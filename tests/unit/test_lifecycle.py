@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from waiting import slowdown
+from harness.waiting import slowdown
 
 from shipper.lifecycle import EXIT_FORCED, Stop, notify
 

@@ -11,7 +11,7 @@ import urllib.request
 
 import pytest
 import structlog
-from fleet import until
+from harness.fleet import until
 from prometheus_client import REGISTRY, Counter
 
 from shipper import events, http_endpoints, telemetry

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).resolve().parent
+TESTS = Path(__file__).resolve().parents[1]
 BENCH = TESTS.parent / "bench"
 CHECK, TEST, ALL = RINGS = ("check", "test", "all")
 

@@ -7,7 +7,8 @@ import time
 from collections import Counter
 
 import pytest
-import rings
+
+from harness import rings
 
 INTERVAL = 30.0
 """Seconds between two lines of progress where standard output is not a terminal."""

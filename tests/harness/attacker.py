@@ -16,7 +16,8 @@ from typing import Any
 import nats
 import nats.errors
 from nats.aio.client import Client
-from natsd import NatsServer, binary
+
+from harness.natsd import NatsServer, binary
 
 ATTACKER, VICTIM = "a.example.net", "b.example.net"
 STREAMS = ("LOGS_0", "LOGS_100", "LOGS_1", "LOGS_BEATS", "KV_fshipper", "DLQ")

@@ -19,14 +19,14 @@ from typing import Any
 
 import trustme
 from chaos.wires import Wire
-from fleet import Fleet
-from ports import free_ports
-from shipped import ShippedServer
 
+from harness.fleet import Fleet
+from harness.ports import free_ports
+from harness.shipped import ShippedServer
 from partitioner.access.roster import AuthMethod
 from partitioner.access.store import OPERATOR_FILE
 
-SHIPPED = Path(__file__).resolve().parents[1] / "deploy" / "nats" / "edge"
+SHIPPED = Path(__file__).resolve().parents[2] / "deploy" / "nats" / "edge"
 READY_SECONDS = 30.0
 
 

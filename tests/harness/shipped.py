@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from natsd import NatsServer
+from harness.natsd import NatsServer
 
 
 class ShippedServer(NatsServer):

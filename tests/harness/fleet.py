@@ -14,11 +14,11 @@ import signal
 import subprocess
 from pathlib import Path
 
-import forking
 import zstandard
-from forking import FSHIPPER  # noqa: F401 - for tests that need a real start
-from waiting import ended, until
 
+from harness import forking
+from harness.forking import FSHIPPER  # noqa: F401 - for tests that need a real start
+from harness.waiting import ended, until
 from shipper import layout, manifest
 
 MAGIC = {b"\x28\xb5": ".zst", b"\x1f\x8b": ".gz"}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from shipper.line_levels import NONE, STATUSES, level_of_fields, level_of_text
 from shipper.line_times import object_of
 
-TABLE = Path(__file__).with_name("formats.tsv")
+TABLE = Path(__file__).resolve().parents[1] / "formats.tsv"
 REQUEST = re.compile(r'\] "(?:[^"\\]|\\.)*" ([0-9]{3}) (?:[0-9]+|-)', re.ASCII)
 
 

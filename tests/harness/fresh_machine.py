@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
+ROOT = HERE.parents[1]
 HOST = "web1.example.net"
 FOLLOWS = re.compile(
     r"^(?!.*(--once|--dry-run|--drain))"

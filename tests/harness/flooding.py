@@ -7,11 +7,11 @@ from pathlib import Path
 
 import trustme
 import zstandard
-from attacker import ANSWER_SECONDS, ATTACKER, VICTIM, closing, connect, settle
-from edges import End
 from nats.aio.client import Client
-from ports import free_ports
 
+from harness.attacker import ANSWER_SECONDS, ATTACKER, VICTIM, closing, connect, settle
+from harness.edges import End
+from harness.ports import free_ports
 from partitioner.access.permissions import LIMITS, Role
 from partitioner.access.roster import AuthMethod
 from shipper.heartbeat import MAX_BYTES

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ports import free_port
+from harness.ports import free_port
 
 READY_SECONDS = 20.0
 STOP_SECONDS = 20.0

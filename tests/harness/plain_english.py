@@ -2,7 +2,7 @@
 
 `findings` takes any text for people: a document, a docstring, a help text or a message. `python_findings` takes
 the source of a module.
-`python tests/plain_english.py PATH...` lists the findings of documents, modules and all modules of folders.
+`python tests/harness/plain_english.py PATH...` lists the findings of documents, modules and all modules of folders.
 """
 
 import ast

@@ -6,8 +6,7 @@ import threading
 import time
 from pathlib import Path
 
-from fleet import Fleet, unpack
-
+from harness.fleet import Fleet, unpack
 from shipper import manifest
 
 

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-TABLE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "situations.md"
+TABLE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "situations.md"
 _ROW = re.compile(r"\| (?P<name>[^|]+?) \| (?P<shown>.+?) \| (?P<cause>[^|]+?) \|")
 
 

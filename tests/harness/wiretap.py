@@ -14,7 +14,7 @@ import struct
 import threading
 from collections.abc import Callable
 
-from ports import free_port
+from harness.ports import free_port
 
 INFO = {
     "server_id": "N", "server_name": "n", "version": "2.15.1", "proto": 1, "host": "127.0.0.1", "port": 4222,

@@ -10,10 +10,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ports import free_ports
-from shipped import ShippedServer
+from harness.ports import free_ports
+from harness.shipped import ShippedServer
 
-SHIPPED = Path(__file__).resolve().parents[1] / "deploy" / "nats" / "cluster"
+SHIPPED = Path(__file__).resolve().parents[2] / "deploy" / "nats" / "cluster"
 NAMES = ("nats1", "nats2", "nats3")
 READY_SECONDS = 60.0
 
