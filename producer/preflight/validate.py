@@ -14,6 +14,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from producer.app import NAME_IT, host_of, planned, state_path
+from producer.inputs.factory import is_any
 from producer.preflight.collector_probe import ask_as_collector
 from producer.preflight.dry_run import report
 from producer.preflight.options import Role, ValidateOptions
@@ -91,7 +92,7 @@ def _local(settings: Settings, origins: Mapping[str, str]) -> Iterator[Finding]:
         )
     if "collector.directory" in origins:
         yield writable("archive", settings.collector.directory)
-    ships = settings.producer.files or settings.producer.syslog or settings.producer.journald
+    ships = settings.producer.files or is_any(settings.producer)
     if ships or "collector.directory" not in origins:
         yield from _files(settings)
         yield private("state", state_path(settings.producer, host))
