@@ -92,7 +92,7 @@ sbom: ## The bill of materials of everything that is locked, as CycloneDX, in di
 	$(PYTHON) deploy/packaging/locked.py --sbom $(EXTRAS) > dist/sbom.json.new
 	mv dist/sbom.json.new dist/sbom.json
 
-docs: setup ## Write the documents that are made of the code: metrics, settings
+docs: setup ## Write the documents that are made of the code, and the JSON Schema of the report
 	$(BIN)/python tests/written.py
 
 pictures: setup ## The pictures of the documents, of the month that a demo left in demo-out (needs Chromium)

@@ -5,6 +5,7 @@
 import ast
 import importlib
 import inspect
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -378,6 +379,11 @@ Each finding of a [report](report.md) has one of three severities. `report.json`
 {table}"""
 
 
+def report_schema() -> str:
+    """The JSON Schema of `report.json`. Needs pyspark's types."""
+    return json.dumps(importlib.import_module("spark_analytics.report.json_export").schema(), indent=1) + "\n"
+
+
 PAGES = {
     "reference/formats.md": formats_page,
     "development/structure.md": structure_page,
@@ -385,6 +391,7 @@ PAGES = {
     "reference/severity.md": severity_page,
     "reference/settings.md": settings_page,
     "reference/tables.md": tables_page,
+    "../spark_analytics/templates/report.schema.json": report_schema,
 }
 
 

@@ -1,1 +1,1 @@
-"""Group sums of the scanned lines, by Arrow in the driver or by Spark."""
+"""Group sums of the scanned lines, by SQL texts that DuckDB runs in the driver, or Spark."""
