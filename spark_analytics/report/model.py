@@ -389,7 +389,7 @@ class Volume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowExample:
-    """Some lines of one row of a list; see `sql/rows.sql`."""
+    """Some lines of one row of a list; its kind and value name the row (`sql/rows.sql`)."""
 
     kind: str
     names: tuple[str, ...]
