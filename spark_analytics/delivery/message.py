@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from spark_analytics.report.model import Facts, Finding, State
+from spark_analytics.report.model import Facts, State
 from spark_analytics.report.number_format import clean, size
 
 MAX_FINDINGS = 30
@@ -18,7 +18,7 @@ _NO_ATTENTION = {State.OPEN, State.COMPLETE}
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is sent; all texts are free of control characters."""
+    """What is sent, in texts without control characters."""
 
     date: str
     state: str
@@ -46,7 +46,10 @@ class Message:
 
 
 def made(facts: Facts, *, base: str | None, page: bytes | None) -> Message:
-    """The message about `facts`; `base` is the URL of the reports, `page` the HTML page to attach."""
+    """Returns the message about `facts`.
+
+    `base` is the URL of the reports, `page` the HTML page to attach. Without `page` no sentence has text of log lines.
+    """
     whole, found = facts.totals, facts.verdict.findings
     shown = found[:MAX_FINDINGS]
     with_lines = page is not None
@@ -56,7 +59,10 @@ def made(facts: Facts, *, base: str | None, page: bytes | None) -> Message:
         state=facts.verdict.state.value,
         word=facts.verdict.word,
         headline=clean(". ".join(verdicts) or facts.verdict.headline, MAX_SENTENCE),
-        findings=tuple((f.kind, f.state.value, _sentence(f, with_lines=with_lines)) for f in shown),
+        findings=tuple(
+            (one.kind, one.state.value, clean((not with_lines and one.plain) or one.text, MAX_SENTENCE))
+            for one in shown
+        ),
         more=len(found) - len(shown),
         totals=(
             ("Lines", f"{whole.lines:,}"),
@@ -72,11 +78,6 @@ def made(facts: Facts, *, base: str | None, page: bytes | None) -> Message:
         about=tuple((f.kind, f.state.value, *f.names) for f in found if f.state is not State.COMPLETE),
         needs_attention=any(f.state not in _NO_ATTENTION for f in found) or facts.verdict.state not in _NO_ATTENTION,
     )
-
-
-def _sentence(finding: Finding, *, with_lines: bool) -> str:
-    """The sentence of a finding; without `with_lines` the one that has no text of log lines."""
-    return clean(finding.text if with_lines else finding.plain or finding.text, MAX_SENTENCE)
 
 
 def as_text(message: Message) -> str:
@@ -108,7 +109,7 @@ def as_html(message: Message) -> str:
 
 
 def as_json(message: Message, identifier: str) -> dict[str, Any]:
-    """For a generic webhook; names are stable, new ones may be added."""
+    """For a generic webhook, with stable names, to which new ones may be added."""
     return {
         "v": 1,
         "id": identifier,
@@ -131,16 +132,11 @@ def as_slack(message: Message) -> dict[str, Any]:
 
 def as_teams(message: Message) -> dict[str, Any]:
     """For a workflow of Teams: an adaptive card."""
-    texts = [_without_markdown(text) for text in (message.headline, *(text for _, _, text in message.findings))]
+    texts = (message.headline, *(text for _, _, text in message.findings))
+    text_block = {"type": "TextBlock", "wrap": True}
     body: list[dict[str, Any]] = [
-        {
-            "type": "TextBlock",
-            "size": "Large",
-            "weight": "Bolder",
-            "text": _without_markdown(message.subject),
-            "wrap": True,
-        },
-        *({"type": "TextBlock", "text": text, "wrap": True} for text in texts),
+        text_block | {"size": "Large", "weight": "Bolder", "text": _without_markdown(message.subject)},
+        *(text_block | {"text": _without_markdown(text)} for text in texts),
         {"type": "FactSet", "facts": [{"title": name, "value": value} for name, value in message.totals]},
     ]
     schema = "http://adaptivecards.io/schemas/adaptive-card.json"
