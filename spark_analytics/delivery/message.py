@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from spark_analytics.report.model import Facts, State
+from spark_analytics.report.model import Facts, Finding, State
 from spark_analytics.report.number_format import clean, size
 
 MAX_FINDINGS = 30
@@ -48,7 +48,7 @@ class Message:
 def made(facts: Facts, *, base: str | None, page: bytes | None) -> Message:
     """Returns the message about `facts`.
 
-    `base` is the URL of the reports, `page` the HTML page to attach. Without `page` no sentence has text of log lines.
+    `base` is the URL of the reports, `page` the HTML page to attach.
     """
     whole, found = facts.totals, facts.verdict.findings
     shown = found[:MAX_FINDINGS]
@@ -59,10 +59,7 @@ def made(facts: Facts, *, base: str | None, page: bytes | None) -> Message:
         state=facts.verdict.state.value,
         word=facts.verdict.word,
         headline=clean(". ".join(verdicts) or facts.verdict.headline, MAX_SENTENCE),
-        findings=tuple(
-            (one.kind, one.state.value, clean((not with_lines and one.plain) or one.text, MAX_SENTENCE))
-            for one in shown
-        ),
+        findings=tuple((f.kind, f.state.value, _sentence(f, with_lines=with_lines)) for f in shown),
         more=len(found) - len(shown),
         totals=(
             ("Lines", f"{whole.lines:,}"),
@@ -78,6 +75,11 @@ def made(facts: Facts, *, base: str | None, page: bytes | None) -> Message:
         about=tuple((f.kind, f.state.value, *f.names) for f in found if f.state is not State.COMPLETE),
         needs_attention=any(f.state not in _NO_ATTENTION for f in found) or facts.verdict.state not in _NO_ATTENTION,
     )
+
+
+def _sentence(finding: Finding, *, with_lines: bool) -> str:
+    """The sentence of a finding, which has no text of log lines without `with_lines`."""
+    return clean(finding.text if with_lines else finding.plain or finding.text, MAX_SENTENCE)
 
 
 def as_text(message: Message) -> str:
