@@ -134,11 +134,16 @@ def as_slack(message: Message) -> dict[str, Any]:
 
 def as_teams(message: Message) -> dict[str, Any]:
     """For a workflow of Teams: an adaptive card."""
-    texts = (message.headline, *(text for _, _, text in message.findings))
-    text_block = {"type": "TextBlock", "wrap": True}
+    texts = [_without_markdown(text) for text in (message.headline, *(text for _, _, text in message.findings))]
     body: list[dict[str, Any]] = [
-        text_block | {"size": "Large", "weight": "Bolder", "text": _without_markdown(message.subject)},
-        *(text_block | {"text": _without_markdown(text)} for text in texts),
+        {
+            "type": "TextBlock",
+            "size": "Large",
+            "weight": "Bolder",
+            "text": _without_markdown(message.subject),
+            "wrap": True,
+        },
+        *({"type": "TextBlock", "text": text, "wrap": True} for text in texts),
         {"type": "FactSet", "facts": [{"title": name, "value": value} for name, value in message.totals]},
     ]
     schema = "http://adaptivecards.io/schemas/adaptive-card.json"
