@@ -18,7 +18,7 @@ _NO_ATTENTION = {State.OPEN, State.COMPLETE}
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is sent; all texts are free of control characters."""
+    """What is sent, in texts without control characters."""
 
     date: str
     state: str
@@ -46,7 +46,10 @@ class Message:
 
 
 def made(facts: Facts, *, base: str | None, page: bytes | None) -> Message:
-    """The message about `facts`; `base` is the URL of the reports, `page` the HTML page to attach."""
+    """Returns the message about `facts`.
+
+    `base` is the URL of the reports, `page` the HTML page to attach.
+    """
     whole, found = facts.totals, facts.verdict.findings
     shown = found[:MAX_FINDINGS]
     with_lines = page is not None
@@ -75,7 +78,7 @@ def made(facts: Facts, *, base: str | None, page: bytes | None) -> Message:
 
 
 def _sentence(finding: Finding, *, with_lines: bool) -> str:
-    """The sentence of a finding; without `with_lines` the one that has no text of log lines."""
+    """The sentence of a finding, which has no text of log lines without `with_lines`."""
     return clean(finding.text if with_lines else finding.plain or finding.text, MAX_SENTENCE)
 
 
@@ -108,7 +111,7 @@ def as_html(message: Message) -> str:
 
 
 def as_json(message: Message, identifier: str) -> dict[str, Any]:
-    """For a generic webhook; names are stable, new ones may be added."""
+    """For a generic webhook, with stable names, to which new ones may be added."""
     return {
         "v": 1,
         "id": identifier,

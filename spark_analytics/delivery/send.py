@@ -54,7 +54,7 @@ class Delivered:
 
 @dataclass(slots=True)
 class Ledger:
-    """The records of one report directory; the file is locked while this exists."""
+    """The records of one report directory, whose file is locked while this exists."""
 
     descriptor: int
     states: dict[Delivered, Event] = field(default_factory=dict)  #: the last event of each

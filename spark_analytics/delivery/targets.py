@@ -50,7 +50,7 @@ class WebhookTarget(_Target):
 
 
 class AppriseTarget(_Target):
-    """Any service of Apprise; needs the extra `notify`."""
+    """Any service of Apprise, which is the extra `notify`."""
 
     kind: Literal["apprise"]
     url_file: Path  #: a file with Apprise URLs, one a line

@@ -74,7 +74,7 @@ def send(target: Target, message: Message, identifier: str, starting: Starting) 
 
 
 def mail_of(target: MailTarget, message: Message, identifier: str) -> EmailMessage:
-    """The mail as text and HTML; `identifier` makes its Message-ID the same in each attempt."""
+    """The mail as text and HTML, with a Message-ID of `identifier`, which is the same in each attempt."""
     mail = EmailMessage()
     mail["Subject"] = message.subject
     mail["From"] = target.sender

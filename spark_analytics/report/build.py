@@ -15,7 +15,7 @@ _NOT_JUDGED = Verdict(state=State.COMPLETE, headline="", findings=())
 
 
 def facts(evidence: Evidence, top: int = 20) -> Facts:
-    """The content of the day's report; lists have at most `top` entries."""
+    """Builds the content of the day's report, whose lists have at most `top` entries."""
     past, whole = history(evidence), totals(evidence)
     silent = hosts.silent_hosts(evidence) if past.enough else []
     made = Facts(
@@ -37,7 +37,7 @@ def facts(evidence: Evidence, top: int = 20) -> Facts:
 
 
 def redacted(rules: Sequence[RedactedRule], top: int) -> Redacted | None:
-    """What the hosts redacted; None: nothing."""
+    """Adds up what the hosts redacted, None if nothing."""
     if not rules:
         return None
     return Redacted(

@@ -25,7 +25,7 @@ _AUDIT_SUMS = (
 
 
 def completeness(account: Account, silent: Iterable[str], top: int) -> Completeness:
-    """The account as facts; `silent` are hosts that usually write and did not."""
+    """Makes facts of the account and of `silent`, the hosts that usually write and did not."""
     statuses = {audit.host: "complete" for audit in account.hosts}
     for audit in account.hosts:  # a host in two partitions is as bad as its worse half
         statuses[audit.host] = min(statuses[audit.host], audit.status, key=rank)
@@ -50,7 +50,7 @@ def completeness(account: Account, silent: Iterable[str], top: int) -> Completen
 
 
 def rank(status: str) -> int:
-    """0 for the worst status; -1 for an unknown one."""
+    """0 for the worst status, -1 for an unknown one."""
     return STATUSES.index(status) if status in STATUSES else -1
 
 
@@ -84,7 +84,7 @@ def cells(statuses: dict[str, str]) -> tuple[HostCell, ...]:
 # -- table `audit` -----------------------------------------------------------------------------------------------------
 
 MAX_TROUBLES = 1000
-"""Maximum number of troubles in troubles.csv; table `audit` has all of them."""
+"""Maximum number of troubles in troubles.csv, while table `audit` has all of them."""
 
 _NUMBERED = {
     "missing": "segments_missing",
@@ -141,7 +141,7 @@ def _troubles(rows: Iterable[Row], day: Day) -> list[Trouble]:
 
 
 def _trouble(row: Row, kind: str) -> Trouble:
-    """`example` is of the worst kind; of the others the log file is named."""
+    """Describes a trouble: the worst kind with its `example`, the others with the log file."""
     lost = row[_LOST[kind]] if kind in _LOST else None
     return Trouble(
         kind=kind,

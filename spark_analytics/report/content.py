@@ -84,7 +84,7 @@ MIN_RISE = 2.0
 """A kind of authentication event has risen from `MIN_TIMES` on, above all days before, and `MIN_RISE` medians."""
 
 MIN_FAILURES = 5
-"""Minimum failed passwords before an accepted one of the same user and address; a person mistypes a few times."""
+"""Minimum failed passwords before an accepted one of the same user and address: a person mistypes a few times."""
 
 NOT_COMPARED = frozenset({ACCEPTED, FAILED_KEY})
 """Kinds of authentication events whose number alone is no finding: a client tries several keys before one fits."""
@@ -93,7 +93,7 @@ BAD_LEVELS = frozenset({"fatal", "error", "warn"})
 
 
 def patterns(evidence: ev.Evidence, top: int) -> model.Patterns:
-    """New and returned ones, the worst level first; surging ones, the steepest first; gone ones; the noisiest."""
+    """Sorts new and returned patterns by level, and surging ones by steepness, with those that are gone or noisiest."""
     rows, sums = evidence.patterns, evidence.pattern_sums
     new = [row for row in rows if row.is_new]
     back = [row for row in rows if row.last_seen]

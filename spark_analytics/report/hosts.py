@@ -1,4 +1,4 @@
-"""Hosts of a day: silent, new, and with an unusual volume; and the facts of the pages of single hosts. Pure."""
+"""Hosts of a day: silent, new, and with an unusual volume, and the facts of the pages of single hosts. Pure."""
 
 import datetime as dt
 import hashlib
@@ -18,7 +18,7 @@ QUIET_HOURS = 6.0
 """Hours without lines after which a steady host counts as silent, although it wrote today."""
 
 STEADY_HOURS = 20
-"""Median active hours per day of a steady host; a nightly batch host has fewer."""
+"""Minimum median of active hours per day of a steady host. A nightly batch host has fewer."""
 
 UNUSUAL_Z = 3.5
 UNUSUAL_FACTOR = 3.0
@@ -27,7 +27,7 @@ UNUSUAL_LINES = 1000
 
 
 def hosts(evidence: Evidence, silent: Sequence[SilentHost], top: int, *, enough: bool) -> Hosts:
-    """The day's hosts; without `enough` history none is unusual."""
+    """Sorts the day's hosts, of which none is unusual without `enough` history."""
     whole = sum(host.bytes for host in evidence.hosts)
     days = [host_day(host, whole, enough=enough) for host in evidence.hosts if host.lines]
     largest = sorted(days, key=lambda day: (-day.bytes, day.host))
@@ -69,7 +69,7 @@ def is_unusual(day: HostDay) -> bool:
 
 
 def silent_hosts(evidence: Evidence) -> list[SilentHost]:
-    """Hosts that usually write and wrote nothing, or stopped; those that usually write most first."""
+    """Finds hosts that usually write and wrote nothing, or stopped, those that usually write most first."""
     end = end_of_day(evidence)
     left_out = set(evidence.account.left_out_hosts)  # they wrote, and were not read
     hosts = [host for host in evidence.hosts if host.host not in left_out]
@@ -98,7 +98,7 @@ def _silent(host: HostSeries, date: str, end: dt.datetime) -> SilentHost | None:
 
 
 def end_of_day(evidence: Evidence) -> dt.datetime:
-    """The day's end; of a day that is not closed, the newest time that any host wrote on it."""
+    """The day's end or, of a day that is not closed, the newest time that any host wrote on it."""
     whole = dt.datetime.fromisoformat(evidence.date).replace(tzinfo=dt.UTC) + dt.timedelta(days=1)
     if evidence.account.closed:
         return whole
@@ -109,7 +109,7 @@ def end_of_day(evidence: Evidence) -> dt.datetime:
 # -- pages of hosts that have a finding --------------------------------------------------------------------------------
 
 MAX_PAGES = 60
-"""Maximum pages of one day; others are in hosts.csv."""
+"""Maximum pages of one day. Others are in hosts.csv."""
 
 MAX_ROWS = 50
 """Maximum rows of a list on such a page."""

@@ -1,4 +1,4 @@
-"""The report as pages: self-contained HTML for any browser, telephone and printer; it needs no script.
+"""The report as pages: self-contained HTML for any browser, telephone and printer, without need of a script.
 
 The one script sorts, filters and copies. The Content-Security-Policy names it and the style sheet by their hashes, so
 nothing else runs and nothing is loaded from anywhere. Text from log lines, file names and hosts may be hostile: the
@@ -39,7 +39,7 @@ MAP_ROWS = 25
 """Maximum rows of a heat map: each cell is as large as a row of a table."""
 
 NEXT_DAY = '<span class="later">next day</span>'
-"""Where a page has no next day yet; the report of that day replaces it by a link."""
+"""Where a page has no next day yet. The report of that day replaces it by a link."""
 
 MARKS = {
     State.COMPLETE: "✓",
@@ -63,7 +63,7 @@ class Links:
 
 
 def rendered(facts: Facts, rows: int = 20, links: Links | None = None) -> str:
-    """The day's page, its lists at most `rows` long; shorter ones, and shorter texts, where it would be too large."""
+    """Renders the day's page with lists of at most `rows`, fewer rows and shorter texts if it would be too large."""
     made = ""
     for shown, characters, lines in (
         (rows, MAX_TEXT, 3),
@@ -176,7 +176,7 @@ def _heat(rows: Sequence[tuple[str, int, Sequence[int]]], clock: Clock) -> HeatM
 
 
 def index(days: Sequence[Mapping[str, Any]], weeks: Sequence[str] = ()) -> str:
-    """The list of all days, from their briefs (`json_export.brief`), newest first; `weeks` are pages in `out`."""
+    """Renders the list of all days, newest first, from their briefs (`json_export.brief`), and of the pages `weeks`."""
     marks = {state.value: mark for state, mark in MARKS.items()}
     recent = list(reversed(days))[-60:]
     bars = svg_charts.day_bars([(day["date"], day["lines"], bar_class(day)) for day in recent])
@@ -208,7 +208,7 @@ def policy(style: str, script: str = "") -> str:
 
 
 def page(template: str, characters: int = MAX_TEXT, **values: Any) -> str:
-    """A page of a template of this package; texts from outside are cut to `characters`."""
+    """Renders a template of this package, with texts from outside cut to `characters`."""
     environment = _environment()
     environment.filters["clean"] = lambda text, limit=characters: clean(text, min(limit, characters))
     environment.filters["visible"] = lambda text: visible(text, characters)

@@ -141,7 +141,7 @@ class RateChance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeekdayTotals:
-    """Sums of the same weekday of the four weeks before, oldest first; empty with fewer weeks."""
+    """Sums of the same weekday of the four weeks before, oldest first, or none with fewer weeks."""
 
     days: tuple[str, ...] = ()
     lines: tuple[int, ...] = ()
@@ -163,7 +163,7 @@ class HourCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Lines of an event or a pattern on one host. Times are RFC 3339; None: no line has a time."""
+    """Lines of an event or a pattern on one host. Times are RFC 3339, None if no line has a time."""
 
     host: str
     file: str  #: the log file with most of them
@@ -222,7 +222,7 @@ class KnownEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatternSums:
-    """Numbers of all patterns; the rows are only the first of each kind."""
+    """Numbers of all patterns, while the rows are only the first of each kind."""
 
     patterns: int = 0
     new: int = 0

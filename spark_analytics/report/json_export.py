@@ -13,7 +13,7 @@ from shipper.errors import Permanent
 from spark_analytics.report.model import Facts, Severity, State, word_of_state
 
 VERSION = 2
-"""Increased when a name is removed or changes its meaning; new names may be added. 1 had only totals."""
+"""Increased when a name is removed or changes its meaning. New names may be added. 1 had only totals."""
 
 _FACTS: TypeAdapter[Facts] = TypeAdapter(Facts)
 
@@ -24,15 +24,15 @@ def as_json(facts: Facts) -> dict[str, Any]:
 
 
 def to_text(facts: Facts) -> str:
-    """The content of `report.json`; all characters that are not ASCII are escaped."""
+    """The content of `report.json`, in which all characters that are not ASCII are escaped."""
     return json.dumps(as_json(facts), separators=(",", ":"), ensure_ascii=True) + "\n"
 
 
 def from_text(text: bytes, name: str) -> Facts:
-    """The facts of a `report.json`; `name` is for the error.
+    """Reads the facts of a `report.json`.
 
     Raises:
-        Permanent: it is of another version, or no report at all.
+        Permanent: the file `name` is of another version, or no report at all.
     """
     try:
         fields = json.loads(text)
@@ -49,7 +49,7 @@ def from_text(text: bytes, name: str) -> Facts:
 
 
 def brief(fields: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A day in one line of the index, from its `report.json`; None where that has another version."""
+    """A day in one line of the index, from its `report.json`, or None if that has another version."""
     if fields.get("v") != VERSION:
         return None
     totals, verdict = fields["totals"], fields["verdict"]
@@ -74,7 +74,7 @@ def brief(fields: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _found(finding: Mapping[str, Any]) -> dict[str, str]:
-    """A finding in the list of days and in the week; reports of older versions have no severity and no section."""
+    """A finding in the list of days and in the week, also of older reports without severities and sections."""
     return {
         "text": finding["text"],
         "state": finding["state"],

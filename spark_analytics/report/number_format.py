@@ -30,7 +30,7 @@ def size(number: float) -> str:
 
 
 def percent(share: float | None) -> str:
-    """`12.3 %`; a rounded share is never shown as 0 % or 100 %."""
+    """`12.3 %`, where a rounded share is never shown as 0 % or 100 %."""
     if share is None:
         return "\N{EN DASH}"
     if share <= 0:
@@ -45,7 +45,7 @@ def percent(share: float | None) -> str:
 
 
 def times(factor: float | None) -> str:
-    """`12x`, `0.3x`; None is a dash."""
+    """`12x`, `0.3x`, or a dash for None."""
     if factor is None:
         return "\N{EN DASH}"
     if factor >= 10:  # noqa: PLR2004
@@ -54,7 +54,7 @@ def times(factor: float | None) -> str:
 
 
 def rounded(number: float | None) -> str:
-    """`1,234`; a median may be between two whole numbers."""
+    """`1,234`, or `2.5` for a median between two whole numbers."""
     if number is None:
         return "\N{EN DASH}"
     return f"{number:,.0f}" if number == int(number) or abs(number) >= 100 else f"{number:,.1f}"  # noqa: PLR2004
@@ -80,7 +80,7 @@ def clean(text: object, limit: int = MAX_TEXT) -> str:
 
 
 def visible(text: str, limit: int = MAX_TEXT) -> str:
-    """A log line whose control and direction characters are shown: `␛`, `<U+202E>`; at most about `limit` long.
+    """Shows the control and direction characters of a log line: `␛`, `<U+202E>`, in about `limit` characters.
 
     A line that is longer is cut with `…`.
     """
@@ -100,7 +100,7 @@ def shortened(path: str, limit: int = 48) -> str:
 
 
 def change(now: float, before: float | None) -> str:
-    """A value against an earlier one: `+12 %`, or from twice on a factor; empty if there is none."""
+    """Compares a value with an earlier one: `+12 %`, or from twice on a factor, or nothing without one."""
     if not before:
         return ""
     factor = now / before

@@ -43,7 +43,7 @@ def csv_sheets(facts: Facts, evidence: Evidence) -> Mapping[str, str]:
 
 
 def _sheet(date: str, rows: Sequence[Any]) -> str:
-    """Values of one dataclass as a table; numbers of several days go side by side, separated by spaces."""
+    """Writes values of one dataclass as a table, with the numbers of several days in one cell, separated by spaces."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = [field.name for field in dataclasses.fields(rows[0])] if rows else []
@@ -67,7 +67,7 @@ def cell(value: object) -> object:
 
 
 def publish(out: Location, facts: Facts, evidence: Evidence, rows: int = 20, browse: str = "") -> None:
-    """Writes the pages, JSON, text and CSV of the day, then `index.html`, last `latest`; lists of `rows` on the page.
+    """Writes the pages, JSON, text and CSV of the day with lists of `rows`, then `index.html`, last `latest`.
 
     `browse` is the address of `fshipper browse` for links to lines.
 
@@ -112,7 +112,7 @@ def _link_next_day(page: Location, date: str) -> None:
 
 
 def write_index(out: Location) -> list[dict[str, Any]]:
-    """Writes `index.html`, the list of days and weeks; returns the days, newest first."""
+    """Writes `index.html`, the list of days and weeks, and returns the days, newest first."""
     briefs = list(briefs_of(out))
     weeks = sorted((path.name for path in out.glob("week-*.html")), reverse=True)
     write(out / "index.html", html.index(briefs, weeks))

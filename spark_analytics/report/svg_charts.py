@@ -21,7 +21,7 @@ _STEP = 12
 
 
 def bar(share: float, kind: str = "bar") -> Markup:
-    """A horizontal bar of `share` (0 to 1) of its cell's width; a positive share is always visible."""
+    """Draws a horizontal bar of `share` (0 to 1) of its cell's width, visible for every positive share."""
     width = 0 if share <= 0 else max(0.6, min(share, 1) * 100)
     return Markup(
         '<svg class="hbar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
@@ -29,8 +29,8 @@ def bar(share: float, kind: str = "bar") -> Markup:
     ).format(kind, number(width))
 
 
-def sparkline(values: Sequence[float], said: str = "") -> Markup:
-    """The days before and today, from 0 up; a dot is today. Less than two values draw nothing."""
+def sparkline(values: Sequence[float], label: str = "") -> Markup:
+    """Draws the days before and today from 0 up, with a dot for today, or nothing for less than two values."""
     if len(values) < 2:  # noqa: PLR2004
         return Markup()
     top = max(values) or 1
@@ -39,11 +39,11 @@ def sparkline(values: Sequence[float], said: str = "") -> Markup:
     return Markup(
         '<svg class="spark" viewBox="0 0 80 22" role="img" aria-label="{0}"><title>{0}</title>'
         '<polyline points="{1}"/><circle cx="{2}" cy="{3}" r="2.6"/></svg>'
-    ).format(said, " ".join(f"{x},{y}" for x, y in places), *places[-1])
+    ).format(label, " ".join(f"{x},{y}" for x, y in places), *places[-1])
 
 
 def host_map(cells: Sequence[HostCell]) -> Markup:
-    """A square for each cell; complete ones are one path, so that ten thousand hosts take a few kilobytes."""
+    """Draws a square for each cell. Complete ones are one path: ten thousand hosts take a few kilobytes."""
     good, bad = [], []
     for index, cell in enumerate(cells):
         x, y = index % MAP_COLUMNS * _STEP, index // MAP_COLUMNS * _STEP
@@ -51,9 +51,9 @@ def host_map(cells: Sequence[HostCell]) -> Markup:
             good.append(f"M{x} {y}h10v10h-10z")
         else:
             among = f" (of {count(cell.hosts, 'host')})" if cell.hosts > 1 else ""
-            said = f"{clean(cell.worst, 80)}{among}: {cell.status.replace('_', ' ')}"
+            tip = f"{clean(cell.worst, 80)}{among}: {cell.status.replace('_', ' ')}"
             square = Markup('<rect class="c-{}" x="{}" y="{}" width="10" height="10"><title>{}</title></rect>')
-            bad.append(square.format(cell.status, x, y, said))
+            bad.append(square.format(cell.status, x, y, tip))
     height = (max(len(cells) - 1, 0) // MAP_COLUMNS + 1) * _STEP
     return Markup(
         '<svg class="hosts" viewBox="0 0 {} {}" role="img" aria-label="{}"><path class="c-complete" d="{}"/>{}</svg>'
@@ -63,7 +63,7 @@ def host_map(cells: Sequence[HostCell]) -> Markup:
 
 
 def stacked_hours(series: Mapping[str, Sequence[int]], clock: Clock, unit: str = "lines") -> Markup:
-    """A column for each hour of the day, stacked: `series[class][hour]`; the first class is on top."""
+    """Draws a column for each hour of the day, stacked from `series[class][hour]` with the first class on top."""
     hours = [{name: values[hour] for name, values in series.items()} for hour in range(HOURS)]
     top = nice_ceiling(max(sum(hour.values()) for hour in hours))
     columns = Markup("").join(
@@ -77,7 +77,7 @@ def stacked_hours(series: Mapping[str, Sequence[int]], clock: Clock, unit: str =
 
 
 def hour_labels(clock: Clock) -> Markup:
-    """Every third hour of a row of 24 equal columns; each label stands in the middle of its own column."""
+    """Labels every third hour of a row of 24 equal columns, each in the middle of its own column."""
     names = [at[:5].removesuffix(":00") for at in clock.hours()]
     labels = (Markup("<span>{}</span>").format(name if hour % 3 == 0 else "") for hour, name in enumerate(names))
     return Markup('<div class="scale" aria-hidden="true">{}</div>').format(Markup("").join(labels))
@@ -91,8 +91,8 @@ def _column(hour: Mapping[str, int], top: int, index: int, whole: str) -> Markup
             y -= height
             block = Markup('<rect class="l-{}" x="{}" y="{}" width="8" height="{}"/>')
             parts.append(block.format(kind, index * 10 + 1, number(y), number(height)))
-    said = ", ".join(f"{value:,} {kind}" for kind, value in hour.items() if value)
-    tip = whole + (f": {said}" if said else "")
+    amounts = ", ".join(f"{value:,} {kind}" for kind, value in hour.items() if value)
+    tip = whole + (f": {amounts}" if amounts else "")
     # The tooltip covers the full height: a short column is hard to hit.
     hit = Markup('<rect class="hit" x="{}" width="10" height="100"/>').format(index * 10)
     return Markup("<g><title>{}</title>{}{}</g>").format(tip, hit, Markup("").join(parts))
@@ -127,7 +127,7 @@ def day_bars(days: Sequence[tuple[str, int, str]], columns: int = 14) -> Markup:
 
 
 def _day_labels(days: Sequence[tuple[str, int, str]], places: int) -> Markup:
-    """The newest day and every so many before it, so that the labels fit on a telephone; each below its column."""
+    """Labels the newest day and every so many before it, so that they fit on a telephone, each below its column."""
     every, last = math.ceil(places / DAY_LABELS), len(days) - 1
     names = [name[5:] if (last - index) % every == 0 else "" for index, (name, _, _) in enumerate(days)]
     names += [""] * (places - len(days))

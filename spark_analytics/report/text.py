@@ -12,7 +12,7 @@ LESS_IMPORTANT = frozenset({"patterns", "logins", "web", "talkers"})
 
 
 def as_text(facts: Facts) -> str:
-    """The summary without a final newline; control characters from log text are replaced."""
+    """The summary without a final newline and without control characters of log text."""
     state = facts.verdict.state
     broken = state in {State.DAMAGED, State.GAPS}
     rows = [(name, text) for name, text in _rows(facts) if not (broken and name in LESS_IMPORTANT)]

@@ -19,28 +19,29 @@ from spark_analytics.report.number_format import clean, count, listed, percent, 
 from spark_analytics.report.zone_times import Clock
 
 NAMED = 3
-"""Number of examples that a finding names; the lists of the report have more."""
+"""Number of examples that a finding names. The lists of the report have more."""
 
 SKEWED = 2.0
 """Skew of a partition from which on there is a finding."""
 
 SECTIONS = {
-    "silent": "hosts", "new_host": "hosts", "unusual_volume": "hosts", "skew": "volume", "untimed": "volume",
-    "error_rate": "errors",
-    "new_pattern": "patterns", "surging_pattern": "patterns", "back_pattern": "patterns", "gone_pattern": "patterns",
-    "event": "events", "sign_in": "sign-ins", "auth": "sign-ins", "web_errors": "web", "empty": "volume",
-    "failed_passwords": "sign-ins", "break_in": "sign-ins", "fatal": "errors",
-}  # fmt: skip
-"""The section of the page with the details of each kind of finding; of others `completeness`."""
+    **dict.fromkeys(("silent", "new_host", "unusual_volume"), "hosts"),
+    **dict.fromkeys(("skew", "untimed", "empty"), "volume"),
+    **dict.fromkeys(("error_rate", "fatal"), "errors"),
+    **dict.fromkeys(("new_pattern", "surging_pattern", "back_pattern", "gone_pattern"), "patterns"),
+    **dict.fromkeys(("sign_in", "auth", "failed_passwords", "break_in"), "sign-ins"),
+    "event": "events",
+    "web_errors": "web",
+}
+"""The section of the page with the details of each kind of finding, `completeness` for others."""
 
 
 SEVERITIES = {
-    "sign_in": Severity.ACT, "silent": Severity.LOOK, "empty": Severity.LOOK, "removed_host": Severity.LOOK,
-    "left_out_host": Severity.LOOK,
-    "repair": Severity.LOOK, "auth": Severity.LOOK, "failed_passwords": Severity.LOOK, "break_in": Severity.LOOK,
-    "fatal": Severity.LOOK, "error_rate": Severity.LOOK, "web_errors": Severity.LOOK, "new_pattern": Severity.LOOK,
-    "surging_pattern": Severity.LOOK, "back_pattern": Severity.LOOK,
-}  # fmt: skip
+    "sign_in": Severity.ACT,
+    **dict.fromkeys(("silent", "empty", "removed_host", "left_out_host", "repair"), Severity.LOOK),
+    **dict.fromkeys(("auth", "failed_passwords", "break_in", "fatal", "error_rate", "web_errors"), Severity.LOOK),
+    **dict.fromkeys(("new_pattern", "surging_pattern", "back_pattern"), Severity.LOOK),
+}
 """The severity of each kind of finding. Events have theirs in `events`, troubles of the archive by their state: damaged
 and lost bytes have the highest one, doubled ones the next. All others are notes."""
 
@@ -87,22 +88,19 @@ def _headline(state: State, account: Account, facts: Facts, findings: Sequence[F
     calm = "nothing stands out" if facts.history.enough else "the history is too short to know what is usual"
     lost = f"{count(account.gap_bytes, 'byte')} known" if account.gap_bytes else "Something is known"
     so_far = "Complete so far, the" if is_whole_so_far(account) else "The"
+    first = next((finding.text for finding in findings if finding.state is State.ATTENTION), "")
     return {
         State.DAMAGED: "The archive does not hold what its manifests list",
         State.GAPS: f"{lost} to be lost",
         State.DOUBLED: f"The totals count {_doubled(account)} twice",
         State.OPEN: f"{so_far} day is not closed yet",
-        State.ATTENTION: f"Every line that was listed was counted; {_worth_checking(findings) or _first(findings)}",
+        State.ATTENTION: f"Every line that was listed was counted; {_worth_checking(findings) or first}",
         State.COMPLETE: f"Every line that was listed was counted; {calm}",
     }[state]
 
 
-def _first(findings: Sequence[Finding]) -> str:
-    return next((finding.text for finding in findings if finding.state is State.ATTENTION), "")
-
-
 def _worth_checking(findings: Sequence[Finding]) -> str:
-    """The number of findings in the lines that need attention, as a sentence; empty without one."""
+    """The number of findings in the lines that need attention, as a sentence, which is empty without one."""
     number = sum(finding.state is State.ATTENTION and not finding.of_archive for finding in findings)
     return f"{count(number, 'thing')} {'is' if number == 1 else 'are'} worth checking" if number else ""
 
@@ -167,7 +165,7 @@ def _naming(
 
 
 def _span(clock: Clock, first: str | None, last: str | None) -> str:
-    """`, 15:02 to 15:40`; empty if no line has a time."""
+    """`, 15:02 to 15:40`, or nothing if no line has a time."""
     if not first:
         return ""
     return f", {clock(first)}" + (f" to {clock(last)}" if clock(last) != clock(first) else "")
@@ -229,27 +227,30 @@ def _described(row: Trouble) -> str:
 
 
 def _notes(account: Account) -> Iterator[Finding]:
-    if number := len(account.open_collectors):
-        text = f"{count(number, 'collector')} {'has' if number == 1 else 'have'} not closed the day"
-        examples = [(clean(name, 80), name) for name in account.open_collectors[:NAMED]]
-        yield _naming("open_collector", State.OPEN, text, number, examples)
-    if number := len(account.removed_hosts):
-        text = f"retention removed the day of {count(number, 'host')}, which no total counts"
-        examples = [(clean(name, 80), name) for name in account.removed_hosts[:NAMED]]
-        yield _naming("removed_host", State.ATTENTION, text, number, examples)
-    if number := len(account.left_out_hosts):
-        text = f"no total counts {count(number, 'host')} with over {MAX_TEXT_RATIO:,} bytes of text in a stored byte"
-        examples = [(clean(name, 80), name) for name in account.left_out_hosts[:NAMED]]
-        yield _naming("left_out_host", State.ATTENTION, text, number, examples)
+    have = "has" if len(account.open_collectors) == 1 else "have"
+    large = f"with over {MAX_TEXT_RATIO:,} bytes of text in a stored byte"
+    for kind, state, names, noun, text in (
+        ("open_collector", State.OPEN, account.open_collectors, "collector", f"{{}} {have} not closed the day"),
+        (
+            "removed_host",
+            State.ATTENTION,
+            account.removed_hosts,
+            "host",
+            "retention removed the day of {}, which no total counts",
+        ),
+        ("left_out_host", State.ATTENTION, account.left_out_hosts, "host", f"no total counts {{}} {large}"),
+    ):
+        if number := len(names):
+            examples = [(clean(name, 80), name) for name in names[:NAMED]]
+            yield _naming(kind, state, text.format(count(number, noun)), number, examples)
     open_size = size(account.open_bytes)
-    rows = (
+    for kind, state, number, noun, text in (
         ("open_file", State.OPEN, account.open_files, "file", f"still open with {open_size}, not counted here"),
         ("torn", State.OPEN, len(account.torn_manifests), "manifest", "cut off in the last line, which is ignored"),
         ("repeated", State.COMPLETE, account.repeated_lines, "manifest line", "repeated for a path; the last holds"),
         ("duplicate", State.COMPLETE, account.duplicates, "block", "sent twice and dropped"),
         ("join", State.COMPLETE, account.joins, "newline", "added by the collector between two unterminated sources"),
-    )  # fmt: skip
-    for kind, state, number, noun, text in rows:
+    ):
         if number:
             yield Finding(kind=kind, state=state, text=f"{count(number, noun)} {text}")
 
@@ -316,7 +317,7 @@ def _without_history(evidence: Evidence, facts: Facts) -> Iterator[Finding]:
 
 
 def _most(entries: Sequence[tuple[str, int]], word: str) -> str:
-    """`, most on web1 (349)`; `, on web1` where it is the only one."""
+    """`, most on web1 (349)`, or `, on web1` where it is the only one."""
     if not entries:
         return ""
     name, number = entries[0]
@@ -365,7 +366,7 @@ def _of_errors(facts: Facts) -> Iterator[Finding]:
 
 
 def _of_events(facts: Facts) -> Iterator[Finding]:
-    """A finding for each host of a kind of event, up to `NAMED`; one for all of them on more hosts."""
+    """A finding for each host of a kind of event, up to `NAMED`, or one for all of them on more hosts."""
     for event in facts.patterns.events:
         if len({place.host for place in event.places}) > NAMED or not event.places:
             yield _on_many_hosts(event, facts.clock)
@@ -434,17 +435,14 @@ def _of_pattern(kind: str, what: str, more: str, rows: Sequence[PatternCount], c
 def _of_auth(facts: Facts) -> Iterator[Finding]:
     auth = facts.auth
     if number := auth.after_failures_count:
-        entries = auth.after_failures
+        entries, first = auth.after_failures, auth.after_failures[0]
         examples = [(sign_in_text(entry, facts.clock), entry.remote) for entry in entries[:NAMED]]
-        text = f"{count(number, 'password')} accepted after failures"
-        hosts = list(dict.fromkeys(entry.host for entry in entries))
-        first = entries[0]
+        text, at = f"{count(number, 'password')} accepted after failures", first.at or first.last
+        hosts = tuple(dict.fromkeys(entry.host for entry in entries))
         plain = f"{text} on {listed([clean(host, 80) for host in hosts[:NAMED]], len(hosts))}"
-        yield _naming(
-            "sign_in", State.ATTENTION, text, number, examples,
-            plain=f"{plain}, at {facts.clock(first.at or first.last)} after {count(first.failed, 'failed password')}",
-            hosts=tuple(hosts), first=first.failed_first, last=first.at or first.last,
-        )  # fmt: skip
+        plain += f", at {facts.clock(at)} after {count(first.failed, 'failed password')}"
+        about: dict[str, Any] = {"hosts": hosts, "first": first.failed_first, "last": at}
+        yield _naming("sign_in", State.ATTENTION, text, number, examples, plain=plain, **about)
     risen = [change for change in auth.kinds if change.risen]
     if risen:
         named = [f"{row.kind.replace('_', ' ')} {row.times:,} (usually {rounded(row.median)})" for row in risen]
@@ -457,7 +455,7 @@ def _of_auth(facts: Facts) -> Iterator[Finding]:
 
 
 def sign_in_text(entry: PasswordSignIn, clock: Clock) -> str:
-    """Who signed in where, and the failures before; no cause."""
+    """Who signed in where, and the failures before, without a cause."""
     failed = count(entry.failed, "failed password")
     when = f"{clock(entry.failed_first)} to {clock(entry.failed_last)}"
     who = f"{clean(entry.user, 80)} from {clean(entry.remote, 80)} on {clean(entry.host, 80)}"

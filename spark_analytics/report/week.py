@@ -1,4 +1,4 @@
-"""The report of a week: its days, hosts, patterns and sign-ins, compared with the week before; no clock.
+"""The report of a week: its days, hosts, patterns and sign-ins, compared with the week before, without a clock.
 
 It is a page, text and JSON next to the days, and the list of days links it. Its verdict is that of its worst day, in
 the words of that day's report.
@@ -26,7 +26,7 @@ from spark_analytics.tables.store import SMALL, Tables
 TOP = 20
 """Maximum entries of each list."""
 SHOWN = 3
-"""Maximum findings of a day in the text; the page has all."""
+"""Maximum findings of a day in the text. The page has all."""
 DAYS = 7
 GONE_DAYS = 5
 """Days of the week before on which a pattern or a host must have had lines, so that none this week is worth a line."""
@@ -38,7 +38,7 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class DayFinding:
-    """A finding as the report of its day has it; worst first."""
+    """A finding as the report of its day has it."""
 
     text: str
     state: str
@@ -62,13 +62,13 @@ class WeekDay:
     word: str = ""  #: the state for people; empty: the day has no report of this version
     severity: str = Severity.NOTE.value  #: of the worst finding
     headline: str = ""
-    findings: tuple[DayFinding, ...] = ()
+    findings: tuple[DayFinding, ...] = ()  #: worst first
     timezone: str = ""  #: of the times in the findings; empty: it has no report of this version
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A number of this week, and of the week before; None if the week before has fewer days."""
+    """A number of this week, and of the week before, None if the week before has fewer days."""
 
     name: str
     now: int
@@ -177,7 +177,7 @@ def _read(tables: Tables, name: str, date: str) -> Rows:
 
 
 def week_facts(tables: Tables, week: str) -> WeekFacts | None:
-    """The facts of `week`; None if no day of it was reported.
+    """Makes the facts of `week`, None if no day of it was reported.
 
     Raises:
         ValueError: a table is damaged.
@@ -232,7 +232,7 @@ def _badness(day: WeekDay) -> tuple[int, int]:
 
 
 def _day(loaded: _Loaded, date: str, brief: Mapping[str, Any]) -> WeekDay:
-    """`brief`: the day in the list of days; empty for a day without a report of this version."""
+    """Makes a day of its tables and of `brief`, its entry in the list of days, which may be empty."""
     run = loaded.tables["runs"][date][0]
     hosts, audit = loaded.tables["host_daily"][date], loaded.tables["audit"][date]
     new = {row["pattern_id"] for row in loaded.tables["pattern_daily"][date] if row["is_new"] and row["level"] in _BAD}
@@ -290,7 +290,7 @@ VERSION = 1
 
 
 def publish(out: Location, facts: WeekFacts) -> Location:
-    """Writes `week-2026-W47.html`, `.txt` and `.json` under `out`, then the list of days; returns the page."""
+    """Writes `week-2026-W47.html`, `.txt` and `.json` under `out`, then the list of days, and returns the page."""
     page = out / f"week-{facts.week}.html"
     day_publish.write(page.with_name(f"week-{facts.week}.json"), as_json(facts))
     day_publish.write(page.with_name(f"week-{facts.week}.txt"), as_text(facts) + "\n")

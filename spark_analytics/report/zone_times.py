@@ -17,7 +17,7 @@ class Clock:
     timezone: str = "UTC"
 
     def __call__(self, time: str | None) -> str:
-        """`14:05` of an RFC 3339 time in UTC; `11-25 21:05` where the zone has another date than UTC then."""
+        """`14:05` of an RFC 3339 time in UTC, or `11-25 21:05` where the zone has another date than UTC then."""
         if not time:
             return "\N{EN DASH}"
         if self.timezone == "UTC":
@@ -28,7 +28,7 @@ class Clock:
         return f"{other_date}{there:%H:%M}{_which(there)}"
 
     def hours(self) -> tuple[str, ...]:
-        """The time at which each hour of the day begins: `01:00`; `05:30` in a zone of half hours."""
+        """The time at which each hour of the day begins: `01:00`, or `05:30` in a zone of half hours."""
         midnight = dt.datetime.fromisoformat(self.date).replace(tzinfo=dt.UTC)
         starts = (self._there(midnight + dt.timedelta(hours=hour)) for hour in range(HOURS))
         return tuple(f"{start:%H:%M}{_which(start)}" for start in starts)
@@ -53,7 +53,7 @@ def _which(there: dt.datetime) -> str:
 
 
 def sentence_of(timezones: Iterable[str]) -> str:
-    """Which zones the times of several days' reports are in; empty if there is no report."""
+    """Which zones the times of several days' reports are in, or nothing if there is no report."""
     names = sorted(set(filter(None, timezones)))
     if len(names) > 1:
         return f"times are {', '.join(names[:-1])} or {names[-1]}, as on the page of each day"

@@ -4,7 +4,6 @@ It uses Hadoop's `FileSystem` in the driver's Java, with the jars and keys that 
 """
 
 import contextlib
-import enum
 import errno
 import functools
 import importlib.resources
@@ -35,14 +34,8 @@ WHOLE_BYTES = 16 << 20
 """Bytes that one call reads of a file that is read completely: a call takes some 40 ms, whatever its size."""
 
 
-class Renaming(enum.Enum):
-    """How a store renames a directory."""
-
-    AT_ONCE = "at_once"  #: one step, as in HDFS
-    BY_COPY = "by copy"  #: file by file, as in s3a: a kill leaves some of them
-
-
-AT_ONCE_SCHEMES = frozenset({"file", "hdfs", "webhdfs", "swebhdfs"})
+RENAMING = frozenset({"file", "hdfs", "webhdfs", "swebhdfs"})
+"""Schemes of stores that rename a directory in one step. Others, as s3a, copy each file: a kill leaves some of them."""
 
 _NUMBERS = {
     "java.io.FileNotFoundException": errno.ENOENT,
@@ -61,7 +54,7 @@ class Store:
     files: Any = field(repr=False)  #: an `org.apache.hadoop.fs.FileSystem`
     settings: Any = field(repr=False)  #: a Hadoop `Configuration`
     bulk: Any = field(repr=False)  #: `templates/Bulk.java`
-    renaming: Renaming
+    renames: bool  #: whether it renames a directory in one step
     log: Path  #: log file of Spark
 
     def path(self, text: str) -> Any:
@@ -102,7 +95,7 @@ class RemotePath:
             return bool(self.store.files.exists(self._java))
 
     def is_dir(self) -> bool:
-        """Whether it is a directory; on a store without directories, whether there are files below it."""
+        """Whether it is a directory or, on a store without directories, whether there are files below it."""
         with _errors(self):
             status = self.store.files
             return bool(status.exists(self._java) and status.getFileStatus(self._java).isDirectory())
@@ -121,7 +114,7 @@ class RemotePath:
                 yield type(self)(str(status.getPath().toString()), self.store)
 
     def age_seconds(self, now: float) -> float:
-        """Seconds since the file was written, by the store's clock; `now` is in seconds since 1970."""
+        """Seconds from the time at which the store wrote the file to `now`, in seconds since 1970."""
         with _errors(self):
             return now - int(self.store.files.getFileStatus(self._java).getModificationTime()) / 1000
 
@@ -138,7 +131,7 @@ class RemotePath:
             return stream.read()
 
     def write_bytes(self, content: bytes, *, overwrite: bool = True) -> int:
-        """Writes the file; raises `FileExistsError` if it exists and `overwrite` is false."""
+        """Writes the file, or raises `FileExistsError` if it exists and `overwrite` is false."""
         with _errors(self):
             stream = self.store.files.create(self._java, overwrite)
             try:
@@ -159,22 +152,20 @@ class RemotePath:
             self.store.files.delete(self._java, True)
 
     def move_to(self, other: Self) -> None:
-        """Renames it; `other` must not exist."""
+        """Renames it to `other`, which must not exist."""
         with _errors(self):
             if not self.store.files.rename(self._java, other._java):
                 raise OSError(errno.EIO, "the store did not rename it", str(self))
 
     def copy_to(self, other: Self) -> None:
         """Copies the file over `other`."""
-        files = self.store.files
+        files, copy = self.store.files, self.store.java.org.apache.hadoop.fs.FileUtil.copy
         with _errors(self):
-            self.store.java.org.apache.hadoop.fs.FileUtil.copy(
-                files, self._java, files, other._java, False, True, self.store.settings
-            )  # fmt: skip
+            copy(files, self._java, files, other._java, False, True, self.store.settings)
 
     def write_atomically(self, content: bytes) -> None:
         """Writes the file so that a reader sees the old one, none, or the new one, never a part of one."""
-        if self.store.renaming is Renaming.BY_COPY:  # such a store shows only complete files
+        if not self.store.renames:  # such a store shows only complete files
             self.write_bytes(content)
             return
         scratch = self.with_name(f".{self.name}.new")
@@ -190,7 +181,7 @@ class RemotePath:
         File by file, those whose names begin with `_` are removed first and copied last: while one exists, so do all
         others. Copied files stay in this directory, so that the replacement can be repeated after a kill.
         """
-        if self.store.renaming is Renaming.AT_ONCE:
+        if self.store.renames:
             if target.exists():
                 target.move_to(self.with_name(f".old-{self.name}"))
             self.move_to(target)
@@ -201,14 +192,14 @@ class RemotePath:
             (self / path).copy_to(target / path)
 
     def sizes(self) -> Iterator[tuple[str, int]]:
-        """Relative path and bytes of each file below; none if the directory does not exist."""
+        """Relative path and bytes of each file below, none if the directory does not exist."""
         with contextlib.suppress(FileNotFoundError), _errors(self):
             for line in self.store.bulk.listed(self.store.files, self._java).split("\0")[:-1]:
                 size, _, path = line.partition(" ")
                 yield path.removeprefix(f"{self.text}/"), int(size)
 
     def heads(self, paths: Sequence[str], most: int) -> Iterator[io.BytesIO]:
-        """The first `most` bytes of each of `paths`; no bytes of one that cannot be read."""
+        """The first `most` bytes of each of `paths`, and no bytes of one that cannot be read."""
         for start in range(0, len(paths), AT_ONCE):
             wanted = "".join(f"{self.text}/{path}\0" for path in paths[start : start + AT_ONCE])
             with _errors(self):
@@ -267,21 +258,19 @@ def remote_path(spark: SparkSession, uri: str, log: Path) -> RemotePath:
         root = java.org.apache.hadoop.fs.Path(uri)
         files = root.getFileSystem(settings)
         root = files.makeQualified(root)
-        renaming = Renaming.AT_ONCE if _scheme(files, root) in AT_ONCE_SCHEMES else Renaming.BY_COPY
+        known = root
+        while known.getParent() is not None and not files.exists(known):
+            known = known.getParent()
+        scheme = str(files.resolvePath(known).toUri().getScheme())  # that of the store to which a link of viewfs leads
     except (Py4JJavaError, PySparkException) as error:
-        said = str(getattr(error, "java_exception", None) or error).strip().splitlines()
+        reason = str(getattr(error, "java_exception", None) or error).strip().splitlines()
         raise ConfigError(
-            f"Spark cannot reach {uri}: {said[0][:300] if said else error!r}",
+            f"Spark cannot reach {uri}: {reason[0][:300] if reason else error!r}",
             hint="give Spark the file system's jars and keys (spark-defaults.conf, or spark-submit --packages)",
         ) from None
-    return RemotePath(str(root.toString()).rstrip("/"), Store(java, files, settings, _compiled(java), renaming, log))
-
-
-def _scheme(files: Any, path: Any) -> str:
-    """The scheme of the store, resolved if `path` is a link to another one (viewfs)."""
-    while path.getParent() is not None and not files.exists(path):
-        path = path.getParent()
-    return str(files.resolvePath(path).toUri().getScheme())
+    return RemotePath(
+        str(root.toString()).rstrip("/"), Store(java, files, settings, _compiled(java), scheme in RENAMING, log)
+    )
 
 
 @functools.cache
@@ -300,6 +289,6 @@ def _errors(path: RemotePath) -> Iterator[None]:
         yield
     except Py4JJavaError as error:
         java = error.java_exception
-        kind, said = str(java.getClass().getName()), str(java.getMessage())
+        kind, reason = str(java.getClass().getName()), str(java.getMessage())
         number = errno.EEXIST if kind.endswith("FileAlreadyExistsException") else _NUMBERS.get(kind, errno.EIO)
-        raise OSError(number, f"{kind}: {said}" if number == errno.EIO else said, str(path)) from None
+        raise OSError(number, f"{kind}: {reason}" if number == errno.EIO else reason, str(path)) from None

@@ -38,7 +38,7 @@ _HARMLESS = re.compile(r"[A-Za-z0-9/_\-!.~'()*,;:$&+=@]*")
 
 
 def is_remote(text: str) -> bool:
-    """Whether `text` is a URI that needs Spark; plain paths and `file:` URIs are local."""
+    """Whether `text` is a URI that needs Spark, unlike plain paths and `file:` URIs."""
     return _REMOTE.match(text) is not None
 
 
@@ -51,7 +51,7 @@ def local_path(text: str) -> Path:
 
 
 def names(directory: Location) -> list[str]:
-    """Names in `directory`, sorted; none if it does not exist.
+    """Names in `directory`, sorted, none if it does not exist.
 
     Raises:
         OSError: it cannot be read.
@@ -63,7 +63,7 @@ def names(directory: Location) -> list[str]:
 
 
 def sizes(directory: Location) -> Iterator[tuple[str, int]]:
-    """Relative path and bytes of each file below `directory`; none if it does not exist.
+    """Relative path and bytes of each file below `directory`, none if it does not exist.
 
     A file that is removed at the same time is left out.
 
@@ -82,7 +82,7 @@ def sizes(directory: Location) -> Iterator[tuple[str, int]]:
 
 
 def heads(directory: Location, paths: Sequence[str], most: int) -> Iterator[BinaryIO]:
-    """A stream of at least the first `most` bytes of each of `paths`; it must be read before the next one is requested.
+    """A stream of at least the first `most` bytes of each of `paths`, to be read before the next one is requested.
 
     A file that cannot be read gives an empty stream.
     """
@@ -98,7 +98,7 @@ def heads(directory: Location, paths: Sequence[str], most: int) -> Iterator[Bina
 
 
 def write(path: Location, content: bytes) -> None:
-    """Writes a file durably and makes its directory; a reader sees the old or the new content, never a part of it.
+    """Writes a file durably and makes its directory: a reader sees the old or the new content, never a part of it.
 
     On a store that needs two steps a reader may see no file in between.
 
@@ -126,7 +126,7 @@ def remove(location: Location) -> None:
 
 
 def swap(fresh: Location, target: Location) -> None:
-    """Replaces the directory `target` by `fresh`; afterwards `fresh` may have the old content.
+    """Replaces the directory `target` by `fresh`, which may have the old content afterwards.
 
     This is one step if the file system can exchange two names; for others see `RemotePath.swap`.
 

@@ -31,7 +31,7 @@ public class Bulk {
     return found.toString();
   }
 
-  /** The first bytes of each file, each behind its length; of one that cannot be read none. */
+  /** The first bytes of each file, each after its length, and none of a file that cannot be read. */
   public byte[] heads(final FileSystem store, String paths, final int most, int threads) throws Exception {
     ExecutorService pool = Executors.newFixedThreadPool(threads);
     try {

@@ -11,7 +11,6 @@ from day_archives import DATE, Archive, table_of
 from shipper.errors import ConfigError, Unavailable
 from spark_analytics import __main__ as program
 from spark_analytics.storage import hadoop_fs, locations
-from spark_analytics.storage.hadoop_fs import Renaming
 from spark_analytics.tables import schemas
 from spark_analytics.tables.store import Tables
 
@@ -30,13 +29,13 @@ def store(spark, tmp_path):
     return f"viewfs://{name}"
 
 
-@pytest.fixture(params=["here", *Renaming])
+@pytest.fixture(params=["here", "renames", "copies"])
 def place(request, spark, tmp_path):
     """A directory of this machine, and one of a store, which renames in one step or by copying."""
     if request.param == "here":
         return tmp_path
     there = hadoop_fs.remote_path(spark, f"{request.getfixturevalue('store')}/place", tmp_path / "spark.log")
-    return dataclasses.replace(there, store=dataclasses.replace(there.store, renaming=request.param))
+    return dataclasses.replace(there, store=dataclasses.replace(there.store, renames=request.param == "renames"))
 
 
 def filled(directory, **files):
