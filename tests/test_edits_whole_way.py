@@ -119,4 +119,4 @@ def test_an_invalid_expression_ends_the_program_with_78_and_reports_where(tmp_pa
         done = fleet.run("produce", "--drop-lines", "fo(o", "--redact", "[a", str(tmp_path / "app.log"))
         assert done.returncode == 78
         assert "--drop-lines: producer.drop_lines" in done.stderr
-        assert "'[a' is no regular expression" in done.stderr
+        assert "'[a' cannot be used: missing ]" in done.stderr

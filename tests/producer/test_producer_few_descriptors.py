@@ -25,7 +25,7 @@ def few_descriptors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             options["preexec_fn"] = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (LIMIT, LIMIT))
         return started(arguments, **options)
 
-    monkeypatch.setattr("fleet.subprocess.Popen", limited)
+    monkeypatch.setattr("harness.fleet.subprocess.Popen", limited)
     return
 
 
