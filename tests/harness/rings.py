@@ -70,6 +70,7 @@ DAILY = (
 """Tests below a path of LONG that `make test` runs all the same."""
 
 SLOW = {
+    "contract/test_contract_tls.py::test_an_answer_that_is_no_tls_ends_in_an_error_and_gets_no_secret": "waits a second",  # noqa: E501
     "deploy/test_demo_month.py": "a month of archives",
     "partitioner/test_leaders_spread.py": "many random clusters",
     "consumer/test_collector_edits.py::test_whatever_borders_and_resends_the_archive_holds_the_edited_text_once": "drawn",  # noqa: E501
@@ -79,12 +80,16 @@ SLOW = {
     "consumer/test_frame_index.py::test_times_of_frames_that_are_estimates_hide_no_line": "150,000 hits",
     "consumer/test_frame_index.py::test_older_segments_are_merged_as_before_and_get_a_table": "100 MB",
     "consumer/test_hostile_messages.py::test_whatever_comes_ends_in_one_of_four_ways_and_inside_the_archive": "drawn",
+    "consumer/test_repair_duplicates.py": "several archives in each test",
     "consumer/test_search_queries.py::test_1000_random_queries_over_random_archives_equal_a_slow_reference": "drawn",
     "consumer/test_search_event_times.py::test_drawn_lines_have_the_time_of_a_slow_reference": "drawn",
     "consumer/test_stored_times.py::test_a_window_of_one_percent_of_a_day_by_event_reads_at_most_five": "120 MB",
     "consumer/test_stored_times.py::test_drawn_files_and_windows_equal_a_reference_that_reads_each_line": "drawn",
+    "consumer/test_stored_times.py::test_a_burst_has_its_true_numbers": "36 archives",
+    "consumer/test_stored_times.py::test_many_marks_leave_the_row_that_is_written_with_every_batch": "many marks",
     "consumer/test_stored_times.py::test_the_times_of_a_busy_file_take_less_than_a_percent": "13 MB",
     "consumer/test_tail_grep.py::test_the_same_lines_are_selected_as_by_comparing_each": "drawn",
+    "producer/test_inputs_read.py::test_512_idle_connections_do_not_lock_a_sender_out": "512 connections",
     "producer/test_producer_line_blocks.py": "500,000 lines in one test",
     "producer/test_producer_edits_any_growth.py": "many random lines",
     "producer/test_producer_edits_lines.py": "many random lines",
