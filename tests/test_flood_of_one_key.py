@@ -17,6 +17,9 @@ from harness.natsd import running
 
 from partitioner.access.roster import AuthMethod
 
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+"""nats-py does not close the socket of an attacker whose connection the server ended."""
+
 ONE_CONNECTION_MIB = 25
 """What one connection that reads nothing can cost the server: `max_pending`, and answers that it has begun to make."""
 ONE_PUBLISHER_MIB = 45

@@ -87,6 +87,6 @@ def test_the_command_names_on_stderr_whom_it_waits_for(archive, capsys, tmp_path
     arguments = ["--archive", str(archive.root), "--out", str(tmp_path / "out"), "--date", DATE]
 
     assert program.main([*arguments, "--wait", "10ms"]) == 69  # nothing was sealed meanwhile
-    assert "waiting for its first segment" in capsys.readouterr().err
+    assert " for its first segment" in capsys.readouterr().err  # waiting, or on a slow machine in vain
     assert program.main([*arguments, "--wait", "soon"]) == 64
     assert "no duration" in capsys.readouterr().err
