@@ -56,6 +56,11 @@ class Manager:
         return next((text[7:] for _, text in reversed(self.heard) if text.startswith("STATUS=")), "")
 
     @property
+    def newest_at(self) -> float:
+        """The monotonic time of what came last."""
+        return self.heard[-1][0] if self.heard else 0.0
+
+    @property
     def phases(self) -> list[str]:
         """What came besides pings and statuses, by name, without repeats in a row."""
         names = [text.partition("=")[0] for _, text in self.heard if not text.startswith(BESIDE)]
