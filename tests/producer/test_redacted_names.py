@@ -38,6 +38,14 @@ def test_a_secret_in_a_name_is_replaced_by_its_rule_and_a_hash_that_keeps_names_
     assert shipped != Edits.of(redact=patterns, name_key=KEY).of_name(name.replace(SECRET, SECRET[:-1] + "y"))
 
 
+def test_a_redacted_name_stays_as_it_is() -> None:
+    edits = Edits.of(redact=["token", "[0-9a-f]{12}"], name_key=KEY)
+    for name in (f"/d/postgres://me:{SECRET}@db/x", "/d/0123456789ab.log"):
+        shipped = edits.of_name(name)
+        assert shipped != name
+        assert edits.of_name(shipped) == shipped
+
+
 def test_usual_names_and_those_of_a_producer_that_redacts_nothing_stay() -> None:
     names = ["/var/log/auth.log", "/var/log/token-service.log", "/var/log/passwords/app.log", str(Path("/tmp/\udcff"))]
     assert [Edits.of(redact=["token", "card", "email"]).of_name(name) for name in names] == names
