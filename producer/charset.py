@@ -111,7 +111,7 @@ CHUNK_BYTES = 64 * 1024
 
 
 def lead_before(descriptor: int, offset: int, charset: Charset, *, most: int) -> bytes:
-    """The first bytes, at most `most`, of the line that `offset` is in the middle of. B"": it is at a line's start.
+    """The first bytes, at most `most`, of the line that `offset` is in the middle of; b"": it is at a line's start.
 
     A line that starts further back than `MAX_SEARCH_BYTES` counts from there. Raises OSError: unknown.
     """

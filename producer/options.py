@@ -71,7 +71,7 @@ class Following:
         return not excluded and self.links.may_read_as(name, seen.path)
 
     def named(self, piece: Piece) -> Piece:
-        """A piece under the name that it has in the archive."""
+        """A piece under the name of its input, where one appends to its file. The encoder redacts names."""
         name = self.spools.get(piece.file)
         return piece._replace(file=name) if name else piece
 

@@ -4,13 +4,8 @@ Every pattern has the same meaning in Java and in Python's `re` with `ASCII`: th
 lines whose numbers may be masked. A word in prose, in a URL or in the name of a variable is no level.
 """
 
-import functools
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from shipper.line_times import COLOUR, at_path, first_at
 
 LEVEL_PREFIX = 120
 """Characters that are searched for a level; 80 are too few for logs of Blue Gene."""
@@ -187,30 +182,3 @@ RULES = (
     Rule("word", WORD_PATTERN, WORDS),
 )
 """The first that finds a level decides."""
-
-
-@functools.cache
-def _compiled(rule: Rule) -> re.Pattern[str]:
-    return re.compile(rule.pattern, re.ASCII)
-
-
-def level_of_text(text: str) -> str:
-    """The level in the first `LEVEL_PREFIX` characters of `text`, or NONE."""
-    head = COLOUR.sub("", text[:LEVEL_PREFIX])
-    for rule in RULES:
-        if (found := _compiled(rule).search(head)) and (level := rule.meaning.get(found[1].lower())):
-            return level
-    return NONE
-
-
-def level_of_fields(fields: Mapping[str, Any]) -> str:
-    """The level of an object, without regard to the status of a request; or NONE."""
-    for path, meaning in LEVEL_PATHS.items():
-        value = at_path(fields, path)
-        if value is not None and not isinstance(value, bool | list) and (level := meaning.get(str(value).lower())):
-            return level
-    text = first_at(fields, TEXT_PATHS)
-    level = level_of_text(text) if isinstance(text, str) else NONE
-    if level == NONE and at_path(fields, SERILOG_TIME) is not None:
-        return "info"
-    return level

@@ -179,7 +179,7 @@ def step(again: bytes, data: bytes) -> Step:
 
 
 def reached(again: bytes, line: bytes) -> tuple[bytes, int]:
-    """What of `again` begins with `line`, and how many whole lines are before it. B"" where it does not come."""
+    """What of `again` begins with `line`, and how many whole lines are before it; b"" where it does not come."""
     at = whole = 0
     for held in io.BytesIO(again):
         if line.startswith(held):

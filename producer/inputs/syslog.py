@@ -183,7 +183,7 @@ class _Framing(enum.Enum):
 
 
 def line_of(message: bytes) -> bytes:
-    """A whole message as one line with its newline. B"" where nothing is in it."""
+    """A whole message as one line with its newline; b"" where nothing is in it."""
     body = message.rstrip(b"\0")
     if body.endswith(b"\n"):
         body = body[:-1].removesuffix(b"\r")

@@ -78,9 +78,10 @@ def report(settings: Settings, *, once: bool) -> Report:
 def _report(settings: Settings, checkpoints: Checkpoints, spools: Path, *, once: bool) -> Report:
     task = planned(settings, once=once, new=checkpoints.fresh and not checkpoints.damaged)
     known = checkpoints.load()
-    following = with_spools(task.following, {str(path / LOG): name for path, name in names_below(spools).items()})
-    task = replace(task, following=following)
-    with contextlib.closing(new_tailer(following, checkpoints)) as sources:
+    configured = task.following
+    spools_there = {str(path / LOG): name for path, name in names_below(spools).items()}
+    task = replace(task, following=with_spools(configured, spools_there))
+    with contextlib.closing(new_tailer(task.following, checkpoints)) as sources:
         sources.resume(known)
         sources.scan()
         # no bytes, only the last blocks of lost files, and where their unread bytes are
@@ -97,8 +98,8 @@ def _report(settings: Settings, checkpoints: Checkpoints, spools: Path, *, once:
             )
             for reader in sources.reading
         ]
-        skipped = list(skips(task.following, sources))
-        notes = list(_warnings(task.following.watched, sources, farewells, checkpoints))
+        skipped = list(skips(configured, sources))
+        notes = list(_warnings(configured.watched, sources, farewells, checkpoints))
         notes += [
             f"{name}: this file's local name holds a secret, so that it is shipped under this one"
             for name in sorted(

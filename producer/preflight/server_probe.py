@@ -8,6 +8,7 @@ from producer.preflight.report import Finding, good, note, warning, wrong
 from shipper.control import ReceiptsReply, ReceiptsRequest, encode
 from shipper.errors import ShipperError
 from shipper.jetstream import direct_get
+from shipper.jetstream.connection import NOT_FOUND_STREAM, START_HINT
 from shipper.jetstream.permission_probe import Probe, ProbeOutcome, ProbeReply, probing
 from shipper.jetstream.publisher import HEADER_RESERVE_BYTES
 from shipper.partition_map import MAX_PARTITIONS, PartitionMap, decode
@@ -30,7 +31,6 @@ WRONG_LAST_SEQUENCE = 10071  # the answer to a probe that had every right and me
 OTHER_STREAM = 10060
 _OWN_ACCOUNT = re.compile(r"host-[0-9a-f]{8}|A[A-Z2-7]{55}")
 """How `fshipper hosts` calls the accounts of hosts. A user may request its account in those only."""
-NOT_FOUND_STREAM = 10059
 NEARLY_FULL_PERCENT = 70
 """Above this the collector purges what producers may still want replayed."""
 
@@ -196,8 +196,7 @@ def _judge_stream(reply: ProbeReply, sending: Sending) -> list[Finding]:
     if reply.outcome in {ProbeOutcome.DENIED, ProbeOutcome.SILENT}:
         return [note("stream", f"the settings of stream {sending.stream} are not shown to this user")]
     if reply.outcome is ProbeOutcome.NO_SUBSCRIBER:
-        hint = "start it with `nats-server -js` or a jetstream block, or use `fshipper server`"
-        return [wrong("jetstream", "JetStream is not enabled on this server or for this account", hint)]
+        return [wrong("jetstream", "JetStream is not enabled on this server or for this account", START_HINT)]
     if reply.error_code == NOT_FOUND_STREAM:
         return [
             wrong(

@@ -177,7 +177,7 @@ class Delivery:
     # -- the steps --------------------------------------------------------------------------------------------------
 
     def read(self, at_most: int) -> Iterable[Piece]:
-        """Bytes of files under the names that they have in the archive. Called in the reader's thread."""
+        """Bytes of files, those of inputs under the names of the inputs. Called in the reader's thread."""
         return map(self._task.following.named, self.tailer.read_scheduler.pieces(at_most))
 
     def open(self, batch: Batch) -> list[InFlight]:

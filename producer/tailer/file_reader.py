@@ -81,9 +81,6 @@ class ReadOutcome(enum.Enum):
     REWRITTEN = "rewritten"  #: the file is shorter, or has other bytes before the offset
 
 
-"""What of a tail changes with a piece: offset, sum, head, the bytes before the offset, the line's first piece."""
-
-
 class FileReader:
     """The open file of one source. Owned by its `TrackedFile`. Raises OSError where a read fails: that is "unknown".
 
@@ -383,7 +380,7 @@ class FileReader:
         return self._before[known.last_end(self._before, at=self.offset - len(self._before)) :]
 
     def _line_ahead(self, charset: Charset) -> bytes:
-        """The next whole line of what was read already. B"" when there is none."""
+        """The next whole line of what was read already; b"" when there is none."""
         end = charset.first_end(self._ahead, self._ahead_at, at=self.offset - self._ahead_at)
         if end == 0:
             self.forget_ahead()

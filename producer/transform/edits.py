@@ -255,7 +255,8 @@ class Edits:
                 digest = hmac.new(self.name_key, name[begin:end], "sha256").hexdigest()[:HASH_DIGITS]
                 name = b"%s%s-%s%s" % (name[:begin], by, digest.encode(), name[end:])
             name = name if name.startswith(b"/") or not file.startswith("/") else b"/" + name
-            known = self.names[file] = name.decode("utf-8", "surrogateescape")
+            known = name.decode("utf-8", "surrogateescape")
+            self.names[file] = self.names[known] = known  # a log may get a name that is redacted already
         return known
 
     def _body_of_key(self, piece: Piece) -> list[_Found]:

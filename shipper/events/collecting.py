@@ -192,22 +192,15 @@ def batch_committed(*, partition: int, outcomes: dict[str, int], octets: int, se
     hint="`fshipper dlq ls` shows why its messages cannot be applied",
 )
 def dead_letter_cut(*, partition: int, host: str, letters: int) -> None: ...
-
-
-def host_over_budget(*, partition: int, host: str, budget: str, messages: int) -> None:
-    """A host has spent a budget of the day. Its further messages are dead letters; further dead letters are counted.
-
-    Above `text_bytes` its messages are archived, and counted.
-    """
-    _OVER_BUDGET.labels(str(partition), budget).inc(messages)
-    logger.error(
-        "host_over_budget",
-        partition=partition,
-        host=host,
-        budget=budget,
-        messages=messages,
-        hint="other hosts are not affected; docs/operations/troubleshooting.md, one host exceeds its limits",
-    )
+@error(
+    "A host has spent a budget of the day. Its further messages are dead letters; further dead letters are counted."
+    " Above `text_bytes` its messages are archived, and counted.",
+    _OVER_BUDGET,
+    per="partition budget",
+    by="messages",
+    hint="other hosts are not affected; docs/operations/troubleshooting.md, one host exceeds its limits",
+)
+def host_over_budget(*, partition: int, host: str, budget: str, messages: int) -> None: ...
 
 
 def question_refused(*, host: str, partition: int | None, reason: str) -> None:
@@ -334,13 +327,15 @@ def archive_damaged(*, partition: int, file: str, missing: int) -> None:
     logger.error("archive_damaged", partition=partition, file=file, missing_bytes=missing)
 
 
-def messages_gone(*, partition: int, first: int, count: int) -> None:
-    """Messages left the stream before a collector read them: an operator purged them, or a limit dropped them.
-
-    Their producers send blocks again on request; plain messages have no producer that could.
-    """
-    _GONE.labels(str(partition)).inc(count)
-    logger.error("messages_gone", partition=partition, first=first, messages=count)
+@error(
+    "Messages left the stream before a collector read them: an operator purged them, or a limit dropped them."
+    " Their producers send blocks again on request; plain messages have no producer that could.",
+    _GONE,
+    per="partition",
+    by="count",
+    count="messages",
+)
+def messages_gone(*, partition: int, first: int, count: int) -> None: ...
 
 
 def lease_taken(*, partition: int, epoch: int, previous: str, silent: float) -> None:

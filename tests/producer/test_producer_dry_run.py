@@ -314,6 +314,9 @@ def test_inputs_without_a_file_are_listed_and_what_they_left_in_their_spools_is_
     assert spooled.returncode == 69, "there is no stream, so what was read stays in the spool"
     (read,) = rehearse("-")["reads"]
     assert (read["file"], read["start"], read["bytes"]) == ("/dev/stdin", 0, 8)
+    Path(read["path"]).unlink()
+    warnings = rehearse("-")["warnings"]
+    assert not any("does not exist" in each for each in warnings), "a spool is no path of the settings"
 
 
 # -- the output ------------------------------------------------------------------------------------------------------

@@ -3,12 +3,13 @@
 import asyncio
 import json
 import os
+import signal
 from pathlib import Path
 
 import pytest
 from harness.fleet import Fleet
 from harness.fleet import until as processes_until
-from harness.natsd import NatsServer
+from harness.natsd import NatsServer, running
 from harness.waiting import becomes
 from producing import Collector, Host, Producer, append
 from prometheus_client import REGISTRY
@@ -35,6 +36,14 @@ def test_a_secret_in_a_name_is_replaced_by_its_rule_and_a_hash_that_keeps_names_
     assert shipped == Edits.of(redact=patterns, name_key=KEY).of_name(name)
     assert shipped != Edits.of(redact=patterns, name_key=b"x" * 32).of_name(name)
     assert shipped != Edits.of(redact=patterns, name_key=KEY).of_name(name.replace(SECRET, SECRET[:-1] + "y"))
+
+
+def test_a_redacted_name_stays_as_it_is() -> None:
+    edits = Edits.of(redact=["token", "[0-9a-f]{12}"], name_key=KEY)
+    for name in (f"/d/postgres://me:{SECRET}@db/x", "/d/0123456789ab.log"):
+        shipped = edits.of_name(name)
+        assert shipped != name
+        assert edits.of_name(shipped) == shipped
 
 
 def test_usual_names_and_those_of_a_producer_that_redacts_nothing_stay() -> None:
@@ -141,6 +150,40 @@ def test_nothing_of_the_secret_is_on_the_server_in_the_archive_or_in_a_log(tmp_p
             for file in root.rglob("*"):
                 assert SECRET not in str(file)
                 assert not file.is_file() or SECRET.encode() not in file.read_bytes(), file
+
+
+def test_a_host_with_a_second_name_logs_no_secret_of_what_the_first_one_shipped(
+    tmp_path: Path, natsd: NatsServer
+) -> None:
+    path = tmp_path / f"app-password={SECRET}.log"
+    path.write_bytes(b"one\n")
+    with Fleet(tmp_path, natsd.url) as fleet:
+        fleet.apply()
+        fleet.ship_once("first", path)
+        done = fleet.run("produce", "--once", "--redact", "token", str(path), HOSTNAME="second")
+        assert done.returncode == 0, done.stderr
+        assert "shipped_as_another_host" in done.stderr
+        assert SECRET not in done.stderr
+
+
+def test_a_reload_that_is_refused_leaves_names_in_the_log_redacted(tmp_path: Path) -> None:
+    path, config = tmp_path / f"app-password={SECRET}.log", tmp_path / "fshipper.toml"
+    path.write_bytes(b"one\n")
+    settings = f'[producer]\nfiles = ["{tmp_path}/app-*.log"]\npoll = "20ms"\n'
+    config.write_text(settings + 'redact = ["token"]\nblock = "64KiB"\n')
+    with running(tmp_path / "natsd") as natsd, Fleet(tmp_path, natsd.url) as fleet:
+        fleet.apply()
+        natsd.stop()
+        with running(tmp_path / "natsd", port=natsd.port, extra="max_payload: 300KB"):
+            producer = fleet.start("produce", "--config", str(config), HOSTNAME="web1")
+            processes_until(lambda: "session_begun" in producer.log, what=lambda: producer.log)
+            config.write_text(settings + 'block = "512KiB"\n')
+            producer.process.send_signal(signal.SIGHUP)
+            processes_until(lambda: "reload_refused" in producer.log, what=lambda: producer.log)
+            path.rename(f"{path}.1")
+            processes_until(lambda: "file_left" in producer.log, what=lambda: producer.log)
+            assert SECRET not in producer.log
+            assert producer.stop() == 0
 
 
 def test_a_file_that_was_shipped_under_its_plain_name_goes_on_there_and_nothing_is_doubled(
