@@ -275,13 +275,12 @@ class Collector:
                 async with self._retry.attempt():
                     await self._poll_and_claim(claimed)
                 if self.partitions and len(claimed) == len(self.partitions):
-                    return list(claimed.values())
+                    taken, claimed = claimed, {}
+                    return list(taken.values())
                 await self._stop.nap(self._membership.every)
-        except BaseException:
+            return []
+        finally:
             await asyncio.gather(*(owner.give_up() for owner in claimed.values()))
-            raise
-        await asyncio.gather(*(owner.give_up() for owner in claimed.values()))
-        return []
 
     async def _poll_and_claim(self, claimed: dict[int, OwnedPartition]) -> None:
         for held in claimed.values():
