@@ -22,7 +22,6 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import BinaryIO, NamedTuple
 
 from consumer.archive import frame_index, manifests, stored_times
@@ -132,8 +131,8 @@ class Recorded(NamedTuple):
 
     spans: tuple[SourceSpan, ...]
     gaps: tuple[Gap, ...]
-    marks: bytes = b""  #: when its text was stored
-    redacted: Mapping[str, int] = MappingProxyType({})  #: how often each rule of the host fired
+    marks: bytes  #: when its text was stored
+    redacted: Mapping[str, int]  #: how often each rule of the host fired
 
     @classmethod
     def of(cls, journal: Journal, path: str) -> "Recorded":

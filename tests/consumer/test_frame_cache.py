@@ -118,15 +118,15 @@ def test_a_kill_while_a_segment_is_made_of_frames_leaves_one_segment(step, tmp_p
     journal, sink = Journal(tmp_path / "journal.sqlite"), Sink(tmp_path / "archive", open_files=8, links=True)
     sealer = seal.Sealer(tmp_path / "archive", collector="here", codec="zstd")
     sealing = sealer.begin(opened, journal, sink)
-    spans = journal.spans(sealing.path)
+    recorded = Recorded.of(journal, sealing.path)
     halves = LINES[:5000], LINES[5000:]
     frames = Frames(tuple(map(zstandard.ZstdCompressor(level=1).compress, halves)), 500)
     owner = {"publish": NewSegmentFile, "record": seal.Sealer, "unlink": Path}[step]
     kill_at(monkeypatch, owner, step, after=step != "unlink")
     with pytest.raises(KilledError):
-        sealer.finish(sealing, Recorded(spans, ()), frames)
+        sealer.finish(sealing, recorded, frames)
     sealer.take_up(sealing, journal)
-    sealer.finish(sealing, Recorded(spans, ()))  # the next life has no frames
+    sealer.finish(sealing, recorded)  # the next life has no frames
     (segment,) = standing(tmp_path)
     stored = (tmp_path / "archive" / segment.path).read_bytes()
     assert stored == b"".join(frames.frames)

@@ -38,10 +38,10 @@ def begun(place: Path, *, codec: str = "zstd") -> tuple[Sealer, OpenFile, Callab
     sink = Sink(place / "archive", open_files=8, links=True)
     sealer = Sealer(place / "archive", collector="here", codec=codec)
     sealing = sealer.begin(opened, journal, sink)
-    spans, gaps = journal.spans(sealing.path), journal.gaps(sealing.path)
+    recorded = Recorded.of(journal, sealing.path)
     journal.close()
     sink.close()
-    return sealer, sealing, lambda: sealer.finish(sealing, Recorded(spans, gaps))
+    return sealer, sealing, lambda: sealer.finish(sealing, recorded)
 
 
 def changed(place: Path) -> list[tuple[int, int]]:
@@ -149,7 +149,7 @@ def test_a_collector_that_sleeps_while_another_finishes_changes_nothing(
     monkeypatch.setattr(owner, name, slept)
     sleeper.start()
     assert asleep.wait(20)
-    other.finish(sealing, Recorded((), ()))
+    other.finish(sealing, Recorded((), (), b"", {}))
     wake.set()
     sleeper.join()
     finish()
@@ -161,7 +161,7 @@ def test_a_collector_that_sleeps_while_another_finishes_changes_nothing(
 
 def test_a_segment_that_another_collector_lists_is_not_listed_again(tmp_path):
     _, sealing, finish = begun(tmp_path)
-    Sealer(tmp_path / "archive", collector="other", codec="zstd").finish(sealing, Recorded((), ()))
+    Sealer(tmp_path / "archive", collector="other", codec="zstd").finish(sealing, Recorded((), (), b"", {}))
     (tmp_path / "archive" / sealing.path).write_bytes(TEXT)  # the sleeper has it open still
     finish()
     assert [line.collector for line in lines(tmp_path)] == ["other"]
