@@ -23,13 +23,6 @@ from shipper.layout import FileKey
 HOST = "web1.example.net"
 
 
-@pytest.fixture
-def fleet(tmp_path: Path, natsd: NatsServer):
-    with Fleet(tmp_path, natsd.url, partitions=1) as fleet:
-        fleet.apply()
-        yield fleet
-
-
 @contextlib.contextmanager
 def written(path: Path):
     """Another process appends to `path` all the time, some 100 KB a second."""

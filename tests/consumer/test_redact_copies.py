@@ -5,18 +5,10 @@ import json
 from pathlib import Path
 
 import nats
-import pytest
 from harness.fleet import Fleet
 
 HOST = "web1.example"
 SECRET = "user 83.149.9.216"
-
-
-@pytest.fixture
-def fleet(tmp_path, natsd):
-    with Fleet(tmp_path, natsd.url, partitions=1) as found:
-        found.apply()
-        yield found
 
 
 def ship(fleet: Fleet, *lines: str, name: str = "app.log") -> Path:

@@ -3,7 +3,6 @@
 import re
 import shutil
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,12 +31,6 @@ SECRET = b"57 a line"
 @pytest.fixture
 def archive(tmp_path: Path) -> Audited:
     return Audited(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def lives() -> Iterator[Lives]:
-    with Lives() as lives:
-        yield lives
 
 
 def redact(place: Path, *arguments: str) -> Result:

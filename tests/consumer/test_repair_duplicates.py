@@ -27,12 +27,6 @@ from shipper.model import End
 THIRD = len(LINES) // 3
 
 
-@pytest.fixture(scope="module")
-def lives() -> Iterator[Lives]:
-    with Lives() as lives:
-        yield lives
-
-
 class Doubled:
     """An archive of two partitions, to which a test sends the same source, as an older producer did."""
 
