@@ -275,13 +275,12 @@ class Collector:
                 async with self._retry.attempt():
                     await self._poll_and_claim(claimed)
                 if self.partitions and len(claimed) == len(self.partitions):
-                    return list(claimed.values())
+                    taken, claimed = claimed, {}
+                    return list(taken.values())
                 await self._stop.nap(self._membership.every)
-        except BaseException:
+            return []
+        finally:
             await asyncio.gather(*(owner.give_up() for owner in claimed.values()))
-            raise
-        await asyncio.gather(*(owner.give_up() for owner in claimed.values()))
-        return []
 
     async def _poll_and_claim(self, claimed: dict[int, OwnedPartition]) -> None:
         for held in claimed.values():
@@ -389,15 +388,16 @@ def _even_out(shares: dict[str, list[int]], takers: Mapping[str, Member]) -> Non
     """Move one partition at a time, the highest that can be moved, to a member from one that has at least two more."""
     while True:
         by_size = sorted(shares, key=lambda instance: -len(shares[instance]))
-        pairs = (
-            (shares[giver], getter)
+        moves = (
+            (shares[giver], shares[getter], partition)
             for giver in by_size
             for getter in reversed(by_size)
             if len(shares[giver]) > len(shares[getter]) + 1
+            for partition in sorted(filter(takers[getter].takes, shares[giver]), reverse=True)
         )
-        moves = ((share, getter, max(filter(takers[getter].takes, share), default=None)) for share, getter in pairs)
-        giver, getter, partition = next((move for move in moves if move[2] is not None), ([], "", None))
-        if partition is None:
+        move = next(moves, None)
+        if move is None:
             return
-        giver.remove(partition)
-        shares[getter].append(partition)
+        larger, smaller, partition = move
+        larger.remove(partition)
+        smaller.append(partition)

@@ -174,8 +174,8 @@ class Applier:
         batch.append_block(file, delivery, block, grown, rest, payload if frames == self._frames else b"")
         self._forks.written(grown.source)
         if frames == self._ready.codec and (length := grown.new.length):
-            begin = file.raw - length
-            self._ready.add(file.path, begin, payload, text_bytes=length, lines=block.lines, time_ns=time_ns)
+            at = file.raw - length
+            self._ready.add(file.path, at, payload, text_bytes=length, lines=block.lines, time_ns=time_ns)
         if file.is_large:
             self._store.write(batch, [file])
 

@@ -221,11 +221,13 @@ class ArchivedBytes:
         return answer
 
     def _copies(self, known: ArchivedSource, opened: Iterable[tuple[OpenFile, list[SourceSpan]]]) -> Iterator[Part]:
-        fresh = {file.path: (file, added) for file, added in opened}
-        others = {path: (file, list[SourceSpan]()) for path, file in self._journal.files.items() if path not in fresh}
-        for file, added in (fresh | others).values():
-            if file.key.host == known.host and file.key.file == known.file:
-                yield of_open_file(file, (*self._journal.spans(file.path), *added), (), b"")
+        fresh = set[str]()
+        for file, added in opened:
+            fresh.add(file.path)
+            yield of_open_file(file, (*self._journal.spans(file.path), *added), (), b"")
+        for path, file in self._journal.files.items():
+            if path not in fresh and file.key.host == known.host and file.key.file == known.file:
+                yield of_open_file(file, self._journal.spans(path), (), b"")
         newest = day_of(known.seen_ns)
         days = sorted((path.name.removeprefix("date=") for path in self._archive.glob("date=*")), reverse=True)
         for date in islice((day for day in days if day <= newest), MAX_DAYS):
