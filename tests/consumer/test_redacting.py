@@ -3,7 +3,6 @@
 import re
 import shutil
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,12 +31,6 @@ SECRET = b"57 a line"
 @pytest.fixture
 def archive(tmp_path: Path) -> Audited:
     return Audited(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def lives() -> Iterator[Lives]:
-    with Lives() as lives:
-        yield lives
 
 
 def redact(place: Path, *arguments: str) -> Result:
@@ -219,9 +212,8 @@ def work(place: Path) -> None:
 
 
 async def test_a_kill_at_any_step_leaves_one_text_that_counts_and_the_next_run_finishes(
-    lives: Lives, tmp_path: Path
+    lives: Lives, places: Places
 ) -> None:
-    places = Places(tmp_path)
     await filled(Audited(places.first))
     black = LINES.replace(b"a line", b"******")
     deaths = 0

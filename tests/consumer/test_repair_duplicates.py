@@ -27,12 +27,6 @@ from shipper.model import End
 THIRD = len(LINES) // 3
 
 
-@pytest.fixture(scope="module")
-def lives() -> Iterator[Lives]:
-    with Lives() as lives:
-        yield lives
-
-
 class Doubled:
     """An archive of two partitions, to which a test sends the same source, as an older producer did."""
 
@@ -418,9 +412,8 @@ def work(place: Path) -> None:
 
 
 async def test_a_kill_at_any_step_leaves_the_old_segment_or_the_new_one_and_the_next_run_finishes(
-    lives: Lives, tmp_path: Path
+    lives: Lives, places: Places
 ) -> None:
-    places = Places(tmp_path)
     await Doubled(places.first).fill()
     deaths = 0
     for place in lives.every_step(work, places.copy):
