@@ -8,6 +8,7 @@ from pathlib import Path
 
 from consumer.archive import manifests, stored_times
 from consumer.archive.finding import Finding, Kind, Weight
+from consumer.archive.stored_times import StoredTimes
 from consumer.model import OpenFile
 from shipper import layout, manifest
 from shipper.layout import FileKey
@@ -98,6 +99,10 @@ class Part:
         """The day on which it was stored (UTC)."""
         date = layout.date_of(self.path) if self.path.startswith("date=") else layout.day_of(self.first_ns)
         return dt.date.fromisoformat(date)
+
+    def stored_times(self) -> StoredTimes:
+        """When its text was stored, as far as its record has that."""
+        return StoredTimes.of(self.marks, first_ns=self.first_ns, last_ns=self.last_ns, raw=self.raw)
 
     def source_at(self, offset: int) -> tuple[str, int | None]:
         """The source of the byte at an offset of the text, and its offset there. Unknown is empty and None."""

@@ -18,7 +18,6 @@ from consumer.archive.journal_snapshot import JournalSnapshots, journal_director
 from consumer.archive.parts import ROUNDED_NS, Part, is_archive, of_segment
 from consumer.archive.segment_reader import SegmentReader
 from consumer.archive.selection import Wanted
-from consumer.archive.stored_times import StoredTimes
 from shipper import layout, manifest
 from shipper.errors import ConfigError
 
@@ -126,9 +125,8 @@ def _with_lag(archive: Path, part: Part) -> Part:
     """An open file with how late and how far ahead its lines are. A segment's manifest line has that."""
     if part.codec != "none" or not part.raw:
         return part
-    times = StoredTimes.of(part.marks, first_ns=part.first_ns, last_ns=part.last_ns, raw=part.raw)
     with contextlib.suppress(OSError), (archive / part.path).open("rb") as text:
-        lag = lag_of(text, times, part.day, part.zone, probes=OPEN_PROBES)
+        lag = lag_of(text, part.stored_times(), part.day, part.zone, probes=OPEN_PROBES)
         return replace(part, late=lag.late, ahead=lag.ahead)
     return part
 

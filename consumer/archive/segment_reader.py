@@ -96,7 +96,7 @@ class _Chunks(NamedTuple):
 
 def _chunks(stream: BinaryIO, part: Part, location: _Location, since_ns: int, until_ns: int | None) -> _Chunks:
     is_sealed, codec, index = _form(stream, part, location)
-    times = _times(stream, part, location, index) if is_sealed and codec == "zstd" else _of_part(part)
+    times = _times(stream, part, location, index) if is_sealed and codec == "zstd" else part.stored_times()
     if codec == "none":
         return _plain_chunks(stream, location, times, times.within(since_ns, until_ns))
     if index is None:
@@ -181,11 +181,7 @@ def _times(stream: BinaryIO, part: Part, location: _Location, index: FrameIndex 
     if marks:
         whole = StoredTimes.of(marks, first_ns=part.first_ns, last_ns=part.last_ns, raw=location.end)
         return whole.part(location.start, location.end)
-    return _of_part(part)
-
-
-def _of_part(part: Part) -> StoredTimes:
-    return StoredTimes.of(part.marks, first_ns=part.first_ns, last_ns=part.last_ns, raw=part.raw)
+    return part.stored_times()
 
 
 def _cut(chunks: Iterator[bytes], start: int, end: int, most: int) -> Iterator[bytes]:

@@ -92,8 +92,11 @@ def _check_place(segment: Segment, date: str) -> None:
 
 def expected(segment: Segment) -> Part:
     """The part that a manifest line describes, with its sums. Raises ValueError: they are no hex numbers."""
-    stored_crc = int(segment.crc32_stored, 16) if segment.crc32_stored else None
-    return replace(of_segment(segment), crc=int(segment.crc32, 16), stored_crc=stored_crc, order=order_of(segment))
+    part = of_segment(segment)
+    part.crc = int(segment.crc32, 16)
+    part.stored_crc = int(segment.crc32_stored, 16) if segment.crc32_stored else None
+    part.order = order_of(segment)
+    return part
 
 
 def _essence(segment: Segment) -> Segment:

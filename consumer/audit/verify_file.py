@@ -219,7 +219,7 @@ _GAP_HINTS = {
 
 def findings_of(checked: Checked) -> Iterator[Finding]:
     """What is wrong with one file, and what its record notes."""
-    entry, restore = checked.entry, _SEALED_HINT if checked.entry.state is FileState.SEALED else _OPEN_HINT
+    entry, restore = checked.entry, _restore_hint(checked.entry)
     if checked.missing:
         yield entry.finding(Kind.MISSING_FILE, f"the {_NAMES[entry.state]} is not there", entry.raw, hint=restore)
     elif checked.unreadable:
@@ -291,5 +291,8 @@ def account_of(entry: Part) -> Finding | None:
         return None
     what = "are not in it" if less > 0 else "more than that are in it"
     text = f"its record lists {spans:,} bytes of sources; {abs(less):,} bytes {what}"
-    restore = _SEALED_HINT if entry.state is FileState.SEALED else _OPEN_HINT
-    return entry.finding(Kind.BAD_ACCOUNT, text, abs(less), hint=restore)
+    return entry.finding(Kind.BAD_ACCOUNT, text, abs(less), hint=_restore_hint(entry))
+
+
+def _restore_hint(entry: Part) -> str:
+    return _SEALED_HINT if entry.state is FileState.SEALED else _OPEN_HINT

@@ -252,9 +252,8 @@ class _Output:
             self.is_any |= bool(each.hits)
             buckets.update(each.buckets)
             part = found.parts[number]
-            by_name[{CountBy.HOST: part.host, CountBy.FILE: part.file}.get(self.counted_by or CountBy.ALL, "")] += (
-                each.hits
-            )
+            names = {CountBy.HOST: part.host, CountBy.FILE: part.file, CountBy.ALL: "", None: ""}
+            by_name[names[self.counted_by]] += each.hits
         if self.request.bucket_ns:
             starts = sorted(buckets)
             drawn = histogram(buckets, self.request.bucket_ns, self.request.zone or dt.UTC)

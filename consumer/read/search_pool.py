@@ -126,8 +126,11 @@ class Search:
         files which no worker has begun leave it open whether there are more.
         """
         while self._order or self._running:
-            self._assign()
-            self._receive()
+            for message in self._messages():
+                if isinstance(message, _Done):
+                    self._finish(message)
+                else:
+                    self._hold(message)
             idle()
             yield from self._due()
             if self._is_full and not self._request.bucket_ns and (self._held or self._order):
@@ -141,14 +144,17 @@ class Search:
 
     # -- workers ------------------------------------------------------------------------------------------------
 
+    def _next(self) -> int:
+        number = self._order.popleft()
+        self._running[number] = _Task(self._bound(number))
+        return number
+
     def _assign(self) -> None:
         while len(self._workers) < self._jobs and len(self._workers) < len(self._order) + len(self._running):
             self._start()
         for worker in self._workers:
             if worker.task is None and self._order:
-                number = self._order.popleft()
-                self._running[number] = _Task(self._bound(number))
-                self._send(worker, number)
+                self._send(worker, self._next())
 
     def _send(self, worker: _Worker, number: int) -> None:
         worker.task = number
@@ -173,22 +179,22 @@ class Search:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return worker
 
-    def _receive(self) -> None:
+    def _messages(self) -> Iterator[_Progress | _Done]:
+        """Give files to workers that have none, and wait for what workers send."""
+        self._assign()
         by_connection = {worker.connection: worker for worker in self._workers if worker.task is not None}
         for ready in wait(list(by_connection), WAIT_SECONDS):
             worker = by_connection[cast("Connection", ready)]
             try:
                 message = worker.connection.recv()
             except (EOFError, OSError):
-                self._replace(worker)
+                yield from self._replace(worker)
                 continue
             if isinstance(message, _Done):
                 worker.task = None
-                self._finish(message)
-            else:
-                self._hold(message)
+            yield message
 
-    def _replace(self, worker: _Worker) -> None:
+    def _replace(self, worker: _Worker) -> Iterator[_Done]:
         """A worker was killed, for example for lack of memory: a new one reads its file again, but only once."""
         number = worker.task
         worker.process.join()
@@ -201,7 +207,7 @@ class Search:
             code = worker.process.exitcode
             ending = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
             error = f"{task.attempts} worker processes ended while they read it, the last one with {ending}"
-            self._finish(_Done(number, None, error))
+            yield _Done(number, None, error)
             return
         task.attempts += 1
         self._send(self._start(), number)

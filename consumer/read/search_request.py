@@ -29,9 +29,7 @@ class Request:
     limit: int = 0  #: at most so many hits are wanted; 0: all
     newest_first: bool = False
     unit: Unit = Unit.LINE
-    zone: dt.tzinfo | None = (
-        dt.UTC
-    )  #: of times that are shown, and of the hours and days of a histogram; None: the host's
+    zone: dt.tzinfo | None = dt.UTC  #: of times and the histogram; None: the host's, and UTC
 
     @property
     def is_by_event(self) -> bool:

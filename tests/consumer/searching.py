@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from consumer.archive.selection import USUAL, Wanted
 from consumer.read.file_search import FileSearch, Hit
 from consumer.read.neighbours import Neighbours
 from consumer.read.query import Query
-from consumer.read.search_pool import Search, _Done, _Progress, _scanned, _Task
+from consumer.read.search_pool import Search, _Done, _Progress, _scanned
 from consumer.read.search_request import Request
 from shipper.layout import NANOSECONDS
 
@@ -44,16 +44,11 @@ class Searched(NamedTuple):
 class SearchHere(Search):
     """A search without worker processes: of a small one the fork takes most of the time."""
 
-    def _assign(self) -> None:
-        number = self._order.popleft()
-        self._running[number] = _Task(self._bound(number))
-        self._sent = list[_Progress | _Done]()
-        link = SimpleNamespace(send=self._sent.append)
-        self._sent.append(_scanned(link, self._request, self._neighbours, number, self.parts[number], 0))
-
-    def _receive(self) -> None:
-        for message in self._sent:
-            self._finish(message) if isinstance(message, _Done) else self._hold(message)
+    def _messages(self) -> Iterator[_Progress | _Done]:
+        number, sent = self._next(), list[_Progress | _Done]()
+        link = SimpleNamespace(send=sent.append)
+        done = _scanned(link, self._request, self._neighbours, number, self.parts[number], 0)
+        yield from (*sent, done)
 
 
 def search(

@@ -248,7 +248,7 @@ def test_a_journal_is_read_while_its_process_runs_and_is_left_unchanged(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "result"),
+    ("arguments", "code", "text"),
     [
         (["{archive}", "--date", "someday"], 64, "YYYY-MM-DD"),
         (["{archive}", "--date", "today", "--since", "yesterday"], 64, "--date goes without"),
@@ -260,12 +260,12 @@ def test_a_journal_is_read_while_its_process_runs_and_is_left_unchanged(tmp_path
     ],
 )
 def test_what_cannot_be_done_ends_with_its_code_and_the_next_step(
-    tmp_path: Path, arguments: list[str], code: int, result: str
+    tmp_path: Path, arguments: list[str], code: int, text: str
 ) -> None:
     (tmp_path / "archive/_manifest").mkdir(parents=True)
     (tmp_path / "empty").mkdir()
     places = {"archive": tmp_path / "archive", "empty": tmp_path / "empty"}
     ended = audit(*(argument.format_map(places) for argument in arguments))
     assert ended.code == code
-    assert result in ended.errors
+    assert text in ended.errors
     assert "hint: " in ended.errors

@@ -139,8 +139,8 @@ def test_the_account_of_a_file_adds_up_or_reports_the_difference() -> None:
     def entry(raw: int, *, file: str = FILE, gaps: tuple[Gap, ...] = (), **more: int) -> Part:
         key = FileKey("2026-11-20", 0, HOST, file)
         held = (SourceSpan(source="a", start=0, end=60), SourceSpan(source="b", start=100, end=140))
-        result = {"state": FileState.SEALED, "codec": "none", "stored": raw, "raw": raw, "crc": 0} | more
-        return Part(key=key, path="x", spans=held, gaps=gaps, **result)
+        fields = {"state": FileState.SEALED, "codec": "none", "stored": raw, "raw": raw, "crc": 0} | more
+        return Part(key=key, path="x", spans=held, gaps=gaps, **fields)
 
     assert account_of(entry(100)) is None
     assert account_of(entry(80, joins=1, filtered=25, edited=-4)) is None

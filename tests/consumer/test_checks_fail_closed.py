@@ -98,7 +98,7 @@ async def test_an_archive_of_an_older_version_has_no_identity(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "result"),
+    ("arguments", "code", "text"),
     [
         (("--date", "2020-01-01"), 69, "nothing of these days"),
         (("--since", "2999-01-01"), 69, "nothing of these days"),
@@ -108,16 +108,14 @@ async def test_an_archive_of_an_older_version_has_no_identity(tmp_path: Path) ->
     ],
 )
 @pytest.mark.parametrize("verb", ["audit", "redact"])
-async def test_days_that_name_nothing_are_reported(
-    tmp_path: Path, verb: str, arguments, code: int, result: str
-) -> None:
+async def test_days_that_name_nothing_are_reported(tmp_path: Path, verb: str, arguments, code: int, text: str) -> None:
     archive = Audited(tmp_path)
     archive.send(Log(LINES), 0, len(LINES))
     await archive.drain(Until.SEALED)
     before = archive.segment.read_bytes()
     more = ("--host", HOST, "--match", "line", "--yes") if verb == "redact" else ()
     found = command(verb, archive.archive, *more, *arguments)
-    assert (found[0], result in found[2], found[1]) == (code, True, "")
+    assert (found[0], text in found[2], found[1]) == (code, True, "")
     assert archive.segment.read_bytes() == before
 
 

@@ -212,9 +212,8 @@ def work(place: Path) -> None:
 
 
 async def test_a_kill_at_any_step_leaves_one_text_that_counts_and_the_next_run_finishes(
-    lives: Lives, tmp_path: Path
+    lives: Lives, places: Places
 ) -> None:
-    places = Places(tmp_path)
     await filled(Audited(places.first))
     black = LINES.replace(b"a line", b"******")
     deaths = 0

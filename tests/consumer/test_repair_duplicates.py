@@ -412,9 +412,8 @@ def work(place: Path) -> None:
 
 
 async def test_a_kill_at_any_step_leaves_the_old_segment_or_the_new_one_and_the_next_run_finishes(
-    lives: Lives, tmp_path: Path
+    lives: Lives, places: Places
 ) -> None:
-    places = Places(tmp_path)
     await Doubled(places.first).fill()
     deaths = 0
     for place in lives.every_step(work, places.copy):

@@ -36,8 +36,8 @@ def test_every_line_is_reported_once_wherever_the_stream_begins(archived: TailFl
     archived.purge("LOGS_0", purged + 1)
     assert archived.tail("--raw") == LINES
     assert archived.tail("web*", "--raw", "-n", "15") == LINES[-15 * 9 :]
-    fleet = objects(archived.tail("--json"))
-    assert [each["offset"] for each in fleet] == list(range(0, 900, 9))
+    lines = objects(archived.tail("--json"))
+    assert [each["offset"] for each in lines] == list(range(0, 900, 9))
 
 
 def test_sealed_segments_and_open_files_and_the_stream_are_one(archived: TailFleet):
