@@ -128,7 +128,7 @@ class DuckEngine:
 
     def define(self, name: str, query: str) -> None:
         """Makes a table `name` of the rows of `query`."""
-        self._run(f"CREATE TABLE {name} AS {query}")
+        self.rows(f"CREATE TABLE {name} AS {query}")
 
     def sketch(self, name: str, query: str, of: str) -> None:
         """Makes a table `name` by a text that only Spark can run, and that reads the table `of`."""
@@ -163,10 +163,6 @@ class DuckEngine:
     def close(self) -> None:
         """Removes the tables and frees their memory."""
         self._ending.close()
-
-    def _run(self, statement: str) -> None:
-        with self._database.cursor() as cursor:
-            cursor.execute(statement)
 
 
 @dataclass(frozen=True, slots=True)
