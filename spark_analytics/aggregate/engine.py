@@ -132,11 +132,14 @@ class DuckEngine:
 
     def sketch(self, name: str, query: str, of: str) -> None:
         """Makes a table `name` by a text that only Spark can run, and that reads the table `of`."""
-        given, file = self.columns(f"FROM {of}"), self._scratch / of / SMALL
-        schema = schemas.schema_of(REQUESTS)
+        given = self.columns(f"FROM {of}")
+        if not given.num_rows:  # a query of Spark takes half a second to a second, also without rows
+            self.give(name, SKETCHES, [])
+            return
+        schema, file = schemas.schema_of(REQUESTS), self._scratch / of / SMALL
         parquet.write_table(file, schema, given)
         self._spark.read.schema(schema).parquet(locations.for_spark(file)).createOrReplaceTempView(of)
-        with tuning.query_of(self._spark, pc.sum(given["lines"]).as_py() or 0):  # each line is a row of the query
+        with tuning.query_of(self._spark, pc.sum(given["lines"]).as_py()):  # each line is a row of the query
             found = self._spark.sql(query).collect()
         self.give(name, SKETCHES, [tuple(row) for row in found])
 
