@@ -128,15 +128,18 @@ class DuckEngine:
 
     def define(self, name: str, query: str) -> None:
         """Makes a table `name` of the rows of `query`."""
-        self._run(f"CREATE TABLE {name} AS {query}")
+        self.rows(f"CREATE TABLE {name} AS {query}")
 
     def sketch(self, name: str, query: str, of: str) -> None:
         """Makes a table `name` by a text that only Spark can run, and that reads the table `of`."""
-        given, file = self.columns(f"FROM {of}"), self._scratch / of / SMALL
-        schema = schemas.schema_of(REQUESTS)
+        given = self.columns(f"FROM {of}")
+        if not given.num_rows:  # a query of Spark takes half a second to a second, also without rows
+            self.give(name, SKETCHES, [])
+            return
+        schema, file = schemas.schema_of(REQUESTS), self._scratch / of / SMALL
         parquet.write_table(file, schema, given)
         self._spark.read.schema(schema).parquet(locations.for_spark(file)).createOrReplaceTempView(of)
-        with tuning.query_of(self._spark, pc.sum(given["lines"]).as_py() or 0):  # each line is a row of the query
+        with tuning.query_of(self._spark, pc.sum(given["lines"]).as_py()):  # each line is a row of the query
             found = self._spark.sql(query).collect()
         self.give(name, SKETCHES, [tuple(row) for row in found])
 
@@ -163,10 +166,6 @@ class DuckEngine:
     def close(self) -> None:
         """Removes the tables and frees their memory."""
         self._ending.close()
-
-    def _run(self, statement: str) -> None:
-        with self._database.cursor() as cursor:
-            cursor.execute(statement)
 
 
 @dataclass(frozen=True, slots=True)

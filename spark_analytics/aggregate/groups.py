@@ -201,7 +201,7 @@ class FileGroups:
         sketches = text("sketches", steps=web_requests.STEPS, clients_lg_k=web_requests.CLIENTS_LG_K)
         engine.sketch("sketches", sketches, of="requests")
         engine.stage("access_hourly", text("access_hourly"), (*FILE, "hour", "status"))
-        (clients,) = (clients for (clients,) in engine.rows("SELECT clients FROM sketches WHERE log IS NULL"))
+        ((clients,),) = engine.rows("SELECT coalesce(max(clients), 0) FROM sketches WHERE log IS NULL")
         hours = sorted((_instant(second), *others) for second, *others in engine.rows(text("request_hours")))
         latencies = web_requests.latencies(dict(engine.rows(text("request_latencies"))))
         keys = text("request_keys", slow_step=web_requests.SLOW_STEP, max_keys=web_requests.MAX_KEYS)

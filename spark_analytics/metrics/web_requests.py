@@ -33,8 +33,6 @@ CLIENTS_LG_K = 10
 MAX_SENT = 1 << 36
 """Maximum bytes of one response, 64 GiB: the sum of 134 million such lines is still a 64-bit number."""
 
-NOT_FOUND, FIRST_SERVER_ERROR = 404, 500
-
 SLOW_MS = 1000
 MIN_MS, MAX_MS = 0.01, 1e9
 """Range of the latency of a request: up to eleven days."""

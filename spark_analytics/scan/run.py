@@ -106,27 +106,27 @@ class Scanner:
         ]
         only_spark = self.spark.conf.get(ENGINE, "auto") == "spark"
         lines = None if only_spark else self._small_lines(day, columns, formats)
-        groups = None
-        if lines is None:
-            known = spark_io.frame(self.spark, columns, line_scan.SEGMENT_SCHEMA)
-            rows = line_scan.with_segment(spark_io.read_rows(self.spark, self.archive, day.readable), known)
-            frame = line_scan.group_lines(rows, LineColumns.of(formats, day.as_date))
-            spark_io.write(frame, scratch / "groups")
-            groups = None if only_spark else driver_lines.read_groups(scratch / "groups")
-            if groups is None:
-                stored = spark_io.read(self.spark, [scratch / "groups"], frame.schema)
-                frame = line_scan.classify_groups(stored, formats)
-                spark_io.write(frame, scratch / "classified")
-                by_spark = SparkEngine(self.spark, staging, scratch)
-                by_spark.take("scanned", spark_io.read(self.spark, [scratch / "classified"], frame.schema))
-                return SegmentGroups(by_spark)
-        engine = DuckEngine(self.spark, staging, scratch, threads=os.cpu_count() or 1 if lines is None else 1)
         if lines is not None:
+            engine = DuckEngine(self.spark, staging, scratch, threads=1)
             engine.take("grouped", lines, driver_lines.GROUPING)
-        else:
+            driver_lines.classify(self.spark, engine, formats)
+            return SegmentGroups(engine)
+        known = spark_io.frame(self.spark, columns, line_scan.SEGMENT_SCHEMA)
+        rows = line_scan.with_segment(spark_io.read_rows(self.spark, self.archive, day.readable), known)
+        frame = line_scan.group_lines(rows, LineColumns.of(formats, day.as_date))
+        spark_io.write(frame, scratch / "groups")
+        groups = None if only_spark else driver_lines.read_groups(scratch / "groups")
+        if groups is not None:
+            engine = DuckEngine(self.spark, staging, scratch, threads=os.cpu_count() or 1)
             engine.take("grouped", groups)
-        driver_lines.classify(self.spark, engine, formats)
-        return SegmentGroups(engine)
+            driver_lines.classify(self.spark, engine, formats)
+            return SegmentGroups(engine)
+        stored = spark_io.read(self.spark, [scratch / "groups"], frame.schema)
+        frame = line_scan.classify_groups(stored, formats)
+        spark_io.write(frame, scratch / "classified")
+        by_spark = SparkEngine(self.spark, staging, scratch)
+        by_spark.take("scanned", spark_io.read(self.spark, [scratch / "classified"], frame.schema))
+        return SegmentGroups(by_spark)
 
     def _small_lines(
         self, day: Day, columns: Sequence[driver_lines.SegmentColumns], formats: DayFormats
@@ -163,14 +163,14 @@ def _assignment(
     day: Day, counted: Sequence[SegmentCount], counts: Mapping[int, ReconciledCount], formats: Mapping[str, LogFormat]
 ) -> Assignment:
     """How the groups of `day` become groups of log files and hours."""
-    logs = sorted({(s.partition, escaped(s.host), escaped(s.file)) for s in day.manifests.segments})
+    log_of = {s.path: (s.partition, escaped(s.host), escaped(s.file)) for s in day.manifests.segments}
+    logs = sorted(set(log_of.values()))
     number_of = {log: number for number, log in enumerate(logs)}
     by_number = {one.segment: one for one in counted}
 
     def origin(number: int, segment: Segment) -> SegmentOrigin:
-        log = number_of[segment.partition, escaped(segment.host), escaped(segment.file)]
         is_timed = formats[segment.path].family != NONE
-        found = SegmentOrigin(number, log, is_timed, hour_of(segment.first_time))
+        found = SegmentOrigin(number, number_of[log_of[segment.path]], is_timed, hour_of(segment.first_time))
         one, count = by_number.get(number), counts[number]
         if one is None:
             return found
@@ -186,9 +186,7 @@ def _assignment(
     with_rows = {day.readable[one.segment].path for one in counted}
     sizes = {day.readable[number].path: count.bytes for number, count in counts.items()}
     empty = [  # also missing segments: their log files are in the tables, with 0 lines
-        EmptySegment(
-            number_of[s.partition, escaped(s.host), escaped(s.file)], hour_of(s.first_time), sizes.get(s.path, 0)
-        )
+        EmptySegment(number_of[log_of[s.path]], hour_of(s.first_time), sizes.get(s.path, 0))
         for s in day.manifests.segments
         if s.path not in with_rows
     ]

@@ -7,9 +7,7 @@ SELECT /*+ BROADCAST(segments) */
     dated IS NULL AND is_timed AS is_continuation, -- without a time in a file whose other lines have one
     level, fingerprint, text, lines,
     CASE WHEN block_start = end_block AND last_row = end_row THEN unterminated ELSE 0 END AS unfinished,
-    bytes
-        - CASE WHEN block_start = end_block AND last_row = end_row THEN unterminated ELSE 0 END
-        + CASE WHEN block_start = head_block AND first_row = head_row THEN bom_bytes ELSE 0 END AS bytes,
+    bytes - unfinished + CASE WHEN block_start = head_block AND first_row = head_row THEN bom_bytes ELSE 0 END AS bytes,
     CASE WHEN dated IS NOT NULL THEN resolved(first_second) END AS first_ts,
     CASE WHEN dated IS NOT NULL THEN resolved(last_second) END AS last_ts,
     auth, user, remote, attempts, login_second, status, path, latency, sent

@@ -1,6 +1,6 @@
 -- Sketches of the clients and latencies of requests by log file, hour and status. Spark runs this text in both engines,
 -- because the sketches have its format. A sketch of quantiles has no weights, so a group of equal latencies enters it
--- once for each of its lines. The row without a log has the distinct clients of all.
+-- once for each of its lines. The row without a log has the distinct clients of all; without requests there is none.
 WITH repeated AS (
     SELECT
         log, hour, status, remote,
@@ -17,6 +17,9 @@ sketched AS (
     FROM repeated
     GROUP BY log, hour, status
 )
-SELECT *, CAST(NULL AS BIGINT) AS clients FROM sketched
-UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, hll_sketch_estimate(hll_union_agg(clients_hll)) FROM sketched
+SELECT
+    log, hour, status,
+    any_value(latency_kll) AS latency_kll, any_value(clients_hll) AS clients_hll,
+    hll_sketch_estimate(hll_union_agg(clients_hll)) AS clients
+FROM sketched
+GROUP BY GROUPING SETS ((log, hour, status), ())

@@ -416,6 +416,17 @@ def meant(second: int | None, year: int, latest: int) -> int | None:
     return second if second is not None and 0 <= second <= latest else None
 
 
+def test_a_day_without_requests_has_no_clients_in_both_engines(spark, tmp_path):
+    columns = "log INT, hour BIGINT, status INT, remote STRING, path STRING, latency INT, lines BIGINT, sent BIGINT"
+    for engine in (DuckEngine(spark, tmp_path, tmp_path, threads=1), SparkEngine(spark, tmp_path, tmp_path)):
+        engine.give("groups", columns, [])
+        engine.give("logs", "log INT, partition INT, host STRING, file STRING", [(0, 1, "web1", "/log/app.json")])
+        made = groups.FileGroups(engine, 0).write_access_hourly()
+        engine.close()
+
+        assert made == ([], [], (0, None, None, None))
+
+
 def test_a_text_reads_no_files_and_loads_nothing_and_its_memory_is_limited(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(engine_of_texts, "MIN_MEMORY_BYTES", 64 << 20)
     monkeypatch.setattr(tuning, "available_bytes", lambda: 0)

@@ -149,8 +149,6 @@ def drawn_lines() -> list[tuple[str, str]]:
         ".123Z x",
         ".1234 -03 x",
         ".12\tEST x",
-    )
-    tails += (
         ",123 [MSK] x",
         ".12. EST",
         ".-03",
