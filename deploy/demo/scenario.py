@@ -298,7 +298,7 @@ class Scenario:
     def _show(self, verb: str) -> None:
         """Show what `fshipper VERB` prints, whatever it finds."""
         self._output.text(f"\n$ fshipper {verb}")
-        self._output.text(self._programs.must(verb, verb, within=SHOW_SECONDS, codes=(EXIT_OK, EXIT_FINDINGS)) + "\n")
+        self._output.text(self._programs.must(verb, verb, within=SHOW_SECONDS, codes=(EXIT_OK, EXIT_FINDINGS)))
 
     def _poll_programs(self) -> int:
         """Restart and show what changed; the bytes in the archive."""

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -55,12 +54,11 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=12,
 )  # fmt: skip
-FIELDS = re.split(
-    " ",
-    "v ask partition sources leaving source from archive receipts through left retired file origin watermark crc "
-    "told answer lasting version partitions overrides slots owner name instance host pid lock epoch known refused "
-    "worst every up files",
-)
+FIELDS = """
+    v ask partition sources leaving source from archive receipts through left retired file origin watermark crc
+    told answer lasting version partitions overrides slots owner name instance host pid lock epoch known refused
+    worst every up files
+""".split()  # noqa: SIM905 - words read better than quotes
 REPLIES = (
     control.ReceiptsReply.from_json,
     control.ResendReply.from_json,

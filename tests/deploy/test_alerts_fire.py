@@ -24,7 +24,6 @@ from shipper.heartbeat import Heartbeat, encode
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy" / "prometheus"
 HOST = "web1.example.net"
-ALERTS = re.findall(r"- alert: (\w+)", (DEPLOY / "fshipper.rules.yml").read_text())
 WITHIN = 90.0
 ROOM_BYTES = 64 * 1024 * 1024
 

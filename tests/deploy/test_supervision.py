@@ -11,7 +11,6 @@ from harness.fleet import Fleet, until
 from listening import Manager, hanging_disk
 
 WATCHDOG_SECONDS = 2.0
-PATIENCE_SECONDS = 3.0  # what a turn may take, whatever the watchdog's time is
 HOST = "web1.example.net"
 
 

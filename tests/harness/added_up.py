@@ -21,10 +21,6 @@ from zoneinfo import ZoneInfo
 
 BASELINE = 7
 LEVELS = ("fatal", "error", "warn", "notice", "info", "debug", "trace", "none")
-MONTHS = {
-    name: n
-    for n, name in enumerate(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1)
-}
 ACCESS = re.compile(
     r'^(\S+) \S+ \S+ \[(..)/(...)/(....):(..:..:..) \+0000\] "GET (\S+) \S+" (\d+) (\d+) "-" "[^"]*" (\S+)$'
 )

@@ -3,7 +3,6 @@
 import json
 import random
 import threading
-import time
 from pathlib import Path
 
 from harness.fleet import Fleet, unpack
@@ -13,14 +12,13 @@ from shipper import manifest
 class Writer(threading.Thread):
     """A program that logs numbered lines, and renames its file now and then."""
 
-    def __init__(self, path: Path, *, lines_a_second: float, seed: int, rotates: bool = True) -> None:
+    def __init__(self, path: Path, *, lines_a_second: float, seed: int) -> None:
         super().__init__(daemon=True)
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
         self._pause = 1 / lines_a_second
         self._random = random.Random(seed)
-        self._rotates = rotates
         self._over = threading.Event()
         self.written = bytearray()
 
@@ -34,7 +32,7 @@ class Writer(threading.Thread):
             stream.write(lines)
             stream.flush()
             self.written += lines
-            if self._rotates and self._random.random() < 0.01:
+            if self._random.random() < 0.01:
                 stream.close()
                 rotated += 1
                 self.path.rename(self.path.with_name(f"{self.path.name}.{rotated}"))
@@ -66,7 +64,3 @@ def _moment(rfc3339: str) -> tuple[str, str]:
 
 def streams_of(fleet: Fleet) -> list[int]:
     return [row["partition"] for row in json.loads(fleet.must("partition", "status", "--json"))]
-
-
-def sleep_until(at: float) -> None:
-    time.sleep(max(0.0, at - time.monotonic()))

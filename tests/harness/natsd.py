@@ -22,8 +22,9 @@ from typing import Any
 
 from harness.ports import free_port
 
-READY_SECONDS = 20.0
 STOP_SECONDS = 20.0
+RELOADED = "Reloaded server"
+"""In the log at the end of a reload: the lines `Reloaded: accounts` and its like are before the change counts."""
 
 CONFIGURATION = """
 server_name: {name}
@@ -52,6 +53,9 @@ def binary() -> str:
 
 class NatsServer:
     """One server process with its store under `directory`; the owner of both."""
+
+    READY_SECONDS = 20.0
+    """Maximum time of a start or a reload."""
 
     def __init__(
         self,
@@ -128,11 +132,11 @@ class NatsServer:
 
     def reload(self) -> None:
         """SIGHUP: read the configuration again; returns when it counts."""
-        said = self.log.count("Reloaded")
+        said = self.log.count(RELOADED)
         assert self._process is not None, "the server does not run"
         self._process.send_signal(signal.SIGHUP)
-        deadline = time.monotonic() + READY_SECONDS
-        while self.log.count("Reloaded") == said:
+        deadline = time.monotonic() + self.READY_SECONDS
+        while self.log.count(RELOADED) == said:
             assert time.monotonic() < deadline, self._fatal_lines()
             time.sleep(0.01)
 
@@ -159,14 +163,14 @@ class NatsServer:
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> int:
         """The port. The server writes the ports file when it listens and JetStream has recovered its store."""
         ports = self.directory / f"nats-server_{process.pid}.ports"
-        deadline = time.monotonic() + READY_SECONDS
+        deadline = time.monotonic() + self.READY_SECONDS
         while time.monotonic() < deadline:
             if process.poll() is not None:
                 raise ServerDiedError(f"nats-server ended with {process.returncode}\n{self._fatal_lines()}")
             with contextlib.suppress(OSError, ValueError):  # not there yet, or half written
                 return int(json.loads(ports.read_text())["nats"][0].rpartition(":")[2])
             time.sleep(0.01)
-        raise ServerDiedError(f"nats-server is not ready after {READY_SECONDS:.0f} s\n{self._fatal_lines()}")
+        raise ServerDiedError(f"nats-server is not ready after {self.READY_SECONDS:.0f} s\n{self._fatal_lines()}")
 
     def _fatal_lines(self) -> str:
         lines = self.log.splitlines()

@@ -34,11 +34,11 @@ TERMS = re.compile(r"look-(?:ahead|behind)s?", re.IGNORECASE)
 FENCED = re.compile(r"^[ ]*```.*?^[ ]*```[ ]*$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"(`+)(?!`)(?:(?!\n\n).)+?(?<!`)\1(?!`)", re.DOTALL)
 TARGET = re.compile(r"\]\([^)\s]*\)|https?://\S+|<[^>\n]*>")
-_ANY = re.compile("|".join(rf"(?<![\w-])(?:{words})(?![\w-])" for words, _ in WORDS), re.IGNORECASE)
 _JOINT = re.compile(r"""["']\s*[rf]?["']""")
 """Between two literals that are one string."""
 _QUOTED = re.compile(r'"""(.*?)"""', re.DOTALL)
 _FINDERS = tuple((re.compile(rf"(?<![\w-])(?:{words})(?![\w-])", re.IGNORECASE), write) for words, write in WORDS)
+_ANY = re.compile("|".join(finder.pattern for finder, _ in _FINDERS), re.IGNORECASE)
 
 
 class Finding(NamedTuple):

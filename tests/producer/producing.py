@@ -9,6 +9,7 @@ assert host.archive.text(tmp_path / "app.log") == b"one\n"
 """
 
 import asyncio
+import os
 import time
 import zlib
 from collections.abc import AsyncIterator, Callable
@@ -190,23 +191,24 @@ def append(path: Path, data: bytes) -> None:
         stream.write(data)
 
 
+def shift(path: Path, suffix: str = "", *, keep: int = 9) -> None:
+    """Rename the rotated files of `path`: .8 -> .9, ..., .1 -> .2."""
+    for number in range(keep - 1, 0, -1):
+        older = path.with_name(f"{path.name}.{number}{suffix}")
+        if older.exists():
+            older.rename(path.with_name(f"{path.name}.{number + 1}{suffix}"))
+
+
 def rotate(path: Path, *, keep: int = 9) -> None:
     """As logrotate does without copytruncate and compression: .8 -> .9, ..., app.log -> .1; nothing new is created."""
-    for number in range(keep - 1, 0, -1):
-        older = path.with_name(f"{path.name}.{number}")
-        if older.exists():
-            older.rename(path.with_name(f"{path.name}.{number + 1}"))
+    shift(path, keep=keep)
     path.rename(path.with_name(f"{path.name}.1"))
 
 
 def copytruncate(path: Path) -> None:
-    for number in range(8, 0, -1):
-        older = path.with_name(f"{path.name}.{number}")
-        if older.exists():
-            older.rename(path.with_name(f"{path.name}.{number + 1}"))
+    shift(path)
     path.with_name(f"{path.name}.1").write_bytes(path.read_bytes())
-    with path.open("r+b") as stream:
-        stream.truncate(0)
+    os.truncate(path, 0)
 
 
 # -- a whole pipeline on a server in memory ------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import zstandard
-from producing import Host, append, copytruncate, partly_shipped, rotate
+from producing import Host, append, copytruncate, partly_shipped, rotate, shift
 
 from producer.discovery.scanner import Watched
 
@@ -73,10 +73,7 @@ def pack(path: Path, suffix: str = ".gz", *, to: Path | None = None, keeps_time:
 
 def rotate_packed(path: Path, suffix: str = ".gz", *, keeps_time: bool = True) -> None:
     """As logrotate with `create` and `compress` does: app.log.N.gz -> N+1, app.log -> app.log.1.gz, a new app.log."""
-    for number in range(8, 0, -1):
-        older = path.with_name(f"{path.name}.{number}{suffix}")
-        if older.exists():
-            older.rename(path.with_name(f"{path.name}.{number + 1}{suffix}"))
+    shift(path, suffix)
     rotated = path.with_name(f"{path.name}.1")
     path.rename(rotated)
     path.touch()
@@ -106,10 +103,10 @@ def pod(directory: Path) -> tuple[Path, Path]:
     return link, target
 
 
-def half_read(tmp_path: Path, text: bytes, pattern: str = "app.log") -> Host:
+def half_read(tmp_path: Path, text: bytes) -> Host:
     """A producer that shipped the first blocks of app.log and saw the rest of it."""
     (tmp_path / "app.log").write_bytes(text)
-    host = Host(tmp_path, pattern, block=1024)
+    host = Host(tmp_path, "app.log", block=1024)
     partly_shipped(host)
     assert 0 < len(host.archive.text(tmp_path / "app.log")) < len(text)
     return host

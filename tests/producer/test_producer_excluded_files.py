@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from harness.fleet import Fleet, until
 from harness.natsd import NatsServer
-from producing import Host, Producer, append, rotate
+from producing import Host, Producer, append, partly_shipped, rotate
 
 from producer.checkpoint import recovery as recover
 from producer.discovery.scanner import Watched, name_filter, scan
@@ -54,10 +54,7 @@ def half_shipped(tmp_path: Path) -> tuple[Host, Path]:
     path = tmp_path / "secret.log"
     path.write_bytes(LINE * 1000)
     host = Host(tmp_path, "*.log")
-    host.read(8000)
-    host.deliver()
-    host.acknowledge()
-    host.save()
+    partly_shipped(host)
     assert 0 < len(host.archive.text(path)) < 16_000
     return host, path
 

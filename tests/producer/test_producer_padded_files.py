@@ -12,13 +12,13 @@ from producer.heartbeat import BacklogMeter
 SIZE = 2 * 1024 * 1024
 
 
-def padded(path: Path, *, allocated: bool, size: int = SIZE) -> None:
+def padded(path: Path, *, allocated: bool) -> None:
     """Reserve space: real NULs, or a hole."""
     if allocated:
-        path.write_bytes(bytes(size))
+        path.write_bytes(bytes(SIZE))
     else:
         path.touch()
-        os.truncate(path, size)
+        os.truncate(path, SIZE)
 
 
 def fill(path: Path, at: int, data: bytes) -> int:

@@ -209,6 +209,14 @@ def test_what_still_is_under_a_glob_is_remembered_for_as_long_as_it_does(tmp_pat
     assert [source.ended_at for source in host.checkpoints.load()] == [0.0]
 
 
+def change_devices(host: Host) -> None:
+    """Let the checkpoint have other device numbers than the files: a reboot may give a disk another one."""
+    checkpoints = Checkpoints(host.state)
+    checkpoints._database.execute("UPDATE sources SET device = device + 1")
+    checkpoints._database.commit()
+    checkpoints.close()
+
+
 @pytest.mark.parametrize("pattern", ["app.log", "app.log*"])
 def test_another_device_number_is_the_same_file_if_its_content_agrees(pattern: str, tmp_path: Path) -> None:
     path = tmp_path / "app.log"
@@ -221,10 +229,7 @@ def test_another_device_number_is_the_same_file_if_its_content_agrees(pattern: s
 
     def reboot() -> None:
         append(path, b"more\n")
-        checkpoints = Checkpoints(host.state)
-        checkpoints._database.execute("UPDATE sources SET device = device + 1")
-        checkpoints._database.commit()
-        checkpoints.close()
+        change_devices(host)
 
     host.restart(while_down=reboot)
     settled(host)
@@ -244,10 +249,7 @@ def test_another_device_number_and_other_content_is_another_file(tmp_path: Path)
         inode = path.stat().st_ino
         path.write_bytes(b"other\n")
         assert path.stat().st_ino == inode
-        checkpoints = Checkpoints(host.state)
-        checkpoints._database.execute("UPDATE sources SET device = device + 1")
-        checkpoints._database.commit()
-        checkpoints.close()
+        change_devices(host)
 
     host.restart(while_down=mount_another)
     settled(host)

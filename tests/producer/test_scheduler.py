@@ -39,12 +39,11 @@ class Noting:
 def scheduler_of(
     *works: Noting,
     stop: Stop | None = None,
-    wake: Wake | None = None,
     poll: float = 0.01,
     clock: Callable[[], float] = time.monotonic,
 ) -> Scheduler:
     tasks = [Periodic(work.name, work.run, next_at=lambda work=work: work.at) for work in works]
-    return Scheduler(tasks, stop or Stop(), wake or Wake(), Pulse("the session"), poll, clock=clock)
+    return Scheduler(tasks, stop or Stop(), Wake(), Pulse("the session"), poll, clock=clock)
 
 
 def session() -> MemoryPublisher:

@@ -26,15 +26,6 @@ def key_of(host, file):
     return FileKey(DAY, 3, host, file)
 
 
-def relative_paths(key):
-    return [
-        layout.directory(key),
-        layout.open_path(key),
-        layout.segment_path(key, 2**63, "zstd"),
-        layout.live_path(key),
-    ]
-
-
 def confined(path, below):
     normal = posixpath.normpath(path)
     return normal == path and normal.startswith(below + "/") and "\0" not in path
