@@ -90,6 +90,7 @@ class Producer:
         """The pipeline of the newest plan."""
         stop = self._reloading.begin()
         plan = self._reloading.plan
+        log_names_as(plan.task.edits.of_name)
         chosen, following = plan.settings.producer, plan.task.following
         self._retained.bounds = Bounds(chosen.hold, chosen.hold_for, following.open_files)
         # files that appear after the first scan of the process are read from their first byte
@@ -179,9 +180,12 @@ def run(settings: Settings, *, once: bool, read: Callable[[], Settings]) -> None
             inputs = inputs_of(settings.producer, state / SPOOLS, once=once)
             with contextlib.closing(Checkpoints(state / CHECKPOINT)) as checkpoints:
                 checkpoints.check_prefix(settings.logs.subject)
-                if checkpoints.fresh and not checkpoints.damaged:
+                new = checkpoints.fresh and not checkpoints.damaged
+                task = _task(settings, host, watched, once=once, new=new)
+                log_names_as(task.edits.of_name)
+                if new:
                     _check_other_name(state, settings, host, watched)
-                asyncio.run(_run(settings, host, watched, checkpoints, inputs, once=once, read=read))
+                asyncio.run(_run(settings, task, checkpoints, inputs, once=once, read=read))
     except LockHeld as held:
         raise Fatal(str(held), hint=_hint_of(held.holder)) from None
 
@@ -217,16 +221,14 @@ def _hint_of(holder: LockHolder) -> str:
 
 async def _run(
     settings: Settings,
-    host: str,
-    watched: Watched,
+    task: Task,
     checkpoints: Checkpoints,
     inputs: Inputs,
     *,
     once: bool,
     read: Callable[[], Settings],
 ) -> None:
-    new = checkpoints.fresh and not checkpoints.damaged
-    task = _task(settings, host, watched, once=once, new=new)
+    host, watched = task.host, task.following.watched
     plan = Plan(settings, replace(task, following=inputs.followed_with(task.following)))
     stop = Stop()
     stop.on_request(inputs.stop)  # first: what was read until then is shipped before the end
@@ -379,7 +381,6 @@ def _task(settings: Settings, host: str, watched: Watched, *, once: bool, new: b
         most_bytes=min(2 * chosen.block, MAX_BLOCK_BYTES),
         name_key=_name_key(state_path(chosen, host)),
     )
-    log_names_as(edits.of_name)
     recover_wait = math.inf if chosen.recover_wait is None else chosen.recover_wait
     following = Following(
         watched=watched,

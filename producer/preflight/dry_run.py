@@ -31,6 +31,7 @@ from shipper.errors import ConfigError, Fatal
 from shipper.model import End
 from shipper.settings import ProducerSettings, Settings
 from shipper.subjects import stream_name
+from shipper.telemetry import log_names_as
 
 
 class Skip(NamedTuple):
@@ -77,6 +78,7 @@ def report(settings: Settings, *, once: bool) -> Report:
 
 def _report(settings: Settings, checkpoints: Checkpoints, spools: Path, *, once: bool) -> Report:
     task = planned(settings, once=once, new=checkpoints.fresh and not checkpoints.damaged)
+    log_names_as(task.edits.of_name)
     known = checkpoints.load()
     configured = task.following
     spools_there = {str(path / LOG): name for path, name in names_below(spools).items()}

@@ -399,7 +399,8 @@ def test_a_time_gets_its_year_in_both_engines_as_in_the_reader_of_lines(spark, t
     seconds = [second if second is None or second in TIMES[:7] else PLACEHOLDER_START + second for second in TIMES]
     seconds += [None if second is None else second + start - 1767225600 for second in TIMES[:7]]
     found = []
-    for engine in (DuckEngine(spark, tmp_path, tmp_path, threads=1), SparkEngine(spark, tmp_path, tmp_path)):
+    duck, many = tmp_path / "duck", tmp_path / "spark"
+    for engine in (DuckEngine(spark, duck, duck, threads=1), SparkEngine(spark, many, many)):
         engine.give("given", "number INT, second BIGINT", list(enumerate(seconds)))
         engine.resolve(groups.resolution(day))
         found.append([one for (one,) in engine.rows("SELECT resolved(second) FROM given ORDER BY number")])
@@ -418,7 +419,8 @@ def meant(second: int | None, year: int, latest: int) -> int | None:
 
 def test_a_day_without_requests_has_no_clients_in_both_engines(spark, tmp_path):
     columns = "log INT, hour BIGINT, status INT, remote STRING, path STRING, latency INT, lines BIGINT, sent BIGINT"
-    for engine in (DuckEngine(spark, tmp_path, tmp_path, threads=1), SparkEngine(spark, tmp_path, tmp_path)):
+    duck, many = tmp_path / "duck", tmp_path / "spark"
+    for engine in (DuckEngine(spark, duck, duck, threads=1), SparkEngine(spark, many, many)):
         engine.give("groups", columns, [])
         engine.give("logs", "log INT, partition INT, host STRING, file STRING", [(0, 1, "web1", "/log/app.json")])
         made = groups.FileGroups(engine, 0).write_access_hourly()
