@@ -14,7 +14,7 @@ MEMORY := $(shell [ "$$(df --output=avail -k /dev/shm 2>/dev/null | tail -1)" -g
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check fmt test test-all coverage mutants chaos bench scale deb wheel image sbom docs pictures lock release clean
+.PHONY: help setup demo check fmt test test-all coverage mutants chaos bench scale deb wheel image sbom docs structure pictures lock release clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -94,6 +94,9 @@ sbom: ## The bill of materials of everything that is locked, as CycloneDX, in di
 
 docs: setup ## Write the documents that are made of the code, and the JSON Schema of the report
 	$(BIN)/python tests/written.py
+
+structure: setup ## List all modules with their purpose
+	$(BIN)/python tests/written.py modules
 
 pictures: setup ## The pictures of the documents, of the month that a demo left in demo-out (needs Chromium)
 	test -d demo-out/report || $(BIN)/fshipper demo --days 30

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -141,47 +142,55 @@ PROGRAMS_OF_CODE = ("producer", "consumer", "partitioner", "spark_analytics", "s
 
 def structure_page() -> str:
     """docs/development/structure.md."""
-    parts = [f"## `{program}/`\n\n{''.join(_folders(ROOT / program))}" for program in PROGRAMS_OF_CODE]
+    rows = "".join(
+        f"| [{name}/](../../{name}) | {_purpose(ROOT / name / '__init__.py')} |\n"
+        for program in PROGRAMS_OF_CODE
+        for name in _folders(program)
+    )
     return f"""\
 # Structure of the code
 
-<!-- Written by `make docs` from the docstrings of packages and modules; edit these instead. -->
+<!-- Written by `make docs` from the docstrings of packages; edit these and tests/written.py instead. -->
 
-A folder is one concern of a program, a module one mechanism. Terms are in the [glossary](../reference/glossary.md).
+A folder is one concern of a program, a module one mechanism. `make structure` lists all modules with their purpose. Terms are in
+the [glossary](../reference/glossary.md), the modules to read first in [CONTRIBUTING](../../CONTRIBUTING.md#the-map).
 
-* Programs never import each other. They share `shipper/`. `deploy/` starts programs and imports none.
-* `spark_analytics/` imports only the modules of `shipper/` that need no clock, disk or network, because it runs on a cluster.
-* Folders of a program do not import each other in a cycle.
-* A third-party library has one owner: `nats` in `shipper/jetstream/`, `watchdog` in `producer/discovery/watcher.py`, `tenacity` in
-  `shipper/retry.py`, `structlog` in `shipper/telemetry.py`, `pyspark` and `pyarrow` in `spark_analytics/`,
-  `duckdb` in `spark_analytics/aggregate/engine.py`.
+```text
+ producer --> NATS JetStream --> consumer --> archive --> spark_analytics     programs: they never import each other
+                    ^
+               partitioner                                deploy              starts programs and imports none of them
+ ----------------------------------------------------------------------
+ shipper/jetstream  shipper/events  shipper/*.py                              shared by the programs
+ pure modules of shipper/: no clock, disk or network                          all that spark_analytics imports of it
+```
 
-[test_architecture.py](../../tests/test_architecture.py) and [test_structure.py](../../tests/test_structure.py) check these rules.
+[test_architecture.py](../../tests/test_architecture.py) and [test_structure.py](../../tests/test_structure.py) check these rules:
 
-## Start here
+* Programs share only `shipper/`. `spark_analytics/` imports only its pure modules, because it runs on a cluster.
+* Modules of a program, and its folders, do not import each other in a cycle. A class name is unique in its program.
+* A third-party library has one owner: `nats` is imported in `shipper/jetstream/` only. `OWNERS` in test_architecture.py lists the others.
+* A constructor has at most six collaborators, a function 60 lines, and a module imports at most 15 others of the project.
+* The words of module names are in the glossary or in [module_words.txt](../../tests/module_words.txt).
 
-| question | module |
+| folder | purpose |
 |---|---|
-| How does a producer ship a file? | [producer/pipeline.py](../../producer/pipeline.py), then [producer/tailer/tailer.py](../../producer/tailer/tailer.py) |
-| How does a collector write a batch durably? | [consumer/pipeline.py](../../consumer/pipeline.py), then [consumer/commit/applier.py](../../consumer/commit/applier.py) |
-| What decides that a block is a duplicate? | [consumer/commit/watermark.py](../../consumer/commit/watermark.py) |
-| How is a report made? | [spark_analytics/pipeline.py](../../spark_analytics/pipeline.py) |
-| Which events, log lines and metrics exist? | [shipper/events/](../../shipper/events) |
-| What do programs require of the network? | [shipper/ports.py](../../shipper/ports.py); `tests/contract/` tests it against a real server and the in-memory one |
-
-{"".join(parts)}"""
+{rows}"""
 
 
-def _folders(program: Path) -> Iterator[str]:
-    for folder in [program, *sorted(path.parent for path in program.glob("*/__init__.py"))]:
-        name = folder.relative_to(ROOT).as_posix()
-        heading = "" if folder == program else f"### `{name}/`\n\n"
-        rows = "".join(f"| [{path.stem}](../../{name}/{path.name}) | {_purpose(path)} |\n" for path in _modules(folder))
-        yield f"{heading}{_purpose(folder / '__init__.py')}\n\n| module | purpose |\n|---|---|\n{rows}\n"
+def module_list() -> str:
+    """Every module with the first sentence of its docstring, for `make structure`."""
+    return "\n".join(
+        f"{f'{name}/{path.name}':<48} {_purpose(path)}"
+        for program in PROGRAMS_OF_CODE
+        for name in _folders(program)
+        for path in sorted((ROOT / name).glob("*.py"))
+        if path.stem != "__init__"
+    )
 
 
-def _modules(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.glob("*.py") if path.stem != "__init__")
+def _folders(program: str) -> list[str]:
+    packages = [path.parent for path in (ROOT / program).rglob("__init__.py")]
+    return sorted(folder.relative_to(ROOT).as_posix() for folder in packages)
 
 
 def _purpose(path: Path) -> str:
@@ -395,11 +404,14 @@ PAGES = {
 }
 
 
-def main() -> None:
-    """Write them all."""
+def main(command: str = "write") -> None:
+    """Write all documents, or print the modules: `written.py modules`."""
+    if command == "modules":
+        print(module_list())
+        return
     for name, page in PAGES.items():
         (DOCS / name).write_text(page())
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
