@@ -138,11 +138,11 @@ def long_functions(sources: Sources) -> list[str]:
 def unexplained_names(sources: Sources, explained: str) -> list[str]:
     """Modules and folders with a word that is neither explained nor in the list of layers."""
     known = LAYERS | {_stem(word) for word in re.findall(r"[a-z]+", explained.lower())}
-    found = []
-    for path in sorted(sources):
-        if lacking := [word for word in _words(path) if word not in known and _stem(word) not in known]:
-            found.append(f"{path}: {', '.join(lacking)}")
-    return found
+    return [
+        f"{path}: {', '.join(lacking)}"
+        for path in sorted(sources)
+        if (lacking := [word for word in _words(path) if word not in known and _stem(word) not in known])
+    ]
 
 
 def _words(path: str) -> list[str]:

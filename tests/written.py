@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from harness.formats import EXAMPLES
 from prometheus_client.metrics import MetricWrapperBase
@@ -23,6 +23,7 @@ from shipper.settings import Settings
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PROGRAMS = {"producing": "producer", "collecting": "collector", "browsing": "browse", "sessions": "both"}
+HEADINGS = {"producer": "Producer", "collector": "Collector", "browse": "Browse", "both": "Producer and collector"}
 ENDINGS = {"counter": "_total"}
 TABLE = "| key | variable | default | meaning |\n|---|---|---|---|\n"
 SIZES = {"GiB": 1024**3, "MiB": 1024**2, "KiB": 1024}
@@ -53,22 +54,27 @@ def _of(module: str, program: str) -> Iterator[Metric]:
 
 def metrics_page() -> str:
     """docs/reference/metrics.md."""
-    rows = "".join(
-        f"| `{each.name}` | {each.kind} | {', '.join(each.labels)} | {each.program} | {each.meaning} |\n"
-        for each in metrics()
+    sections = "".join(
+        f"\n## {heading}\n\n| name and labels | meaning |\n|---|---|\n{rows}"
+        for program, heading in HEADINGS.items()
+        if (rows := "".join(_metric_row(each) for each in metrics() if each.program == program))
     )
+    histograms = ", ".join(f"`{each.name}`" for each in metrics() if each.kind == "histogram")
     return f"""\
 # Metrics
 
 <!-- Written by `make docs`; edit shipper/events/ instead. -->
 
-Producers serve `/metrics` on port 9600, collectors on port 9601 (`SHIPPER_LISTEN`, by default on 127.0.0.1). The other
-[endpoints](../operations/status.md#endpoints) are on the same port. Every collector reports `fshipper_hosts` and
-`fshipper_partition_...` for all hosts and partitions. [Monitoring](../operations/monitoring.md) has the alerts.
+Producers serve `/metrics` on port 9600, collectors on 9601, browse on 9602 (`SHIPPER_LISTEN`, by default on 127.0.0.1). Every collector reports
+`fshipper_hosts` and `fshipper_partition_...` for all hosts and partitions. [Monitoring](../operations/monitoring.md) has the alerts.
 
-| name | kind | labels | program | meaning |
-|---|---|---|---|---|
-{rows}"""
+Names that end in `_total` are counters. {histograms} is a histogram, all others are gauges.
+{sections}"""
+
+
+def _metric_row(metric: Metric) -> str:
+    labels = f"{{{', '.join(metric.labels)}}}" if metric.labels else ""
+    return f"| `{metric.name}{labels}` | {metric.meaning} |\n"
 
 
 class Setting(NamedTuple):
@@ -203,53 +209,61 @@ def tables_page() -> str:
     """docs/reference/tables.md: the data dictionary. Needs pyspark."""
     dictionary = importlib.import_module("spark_analytics.tables.dictionary")
     schemas = importlib.import_module("spark_analytics.tables.schemas")
+    fields = [(table, field) for table, schema in schemas.TABLES.items() for field in schema]
     tables = "".join(
         f"| `{name}` | {dictionary.ROWS[name]} | `{' '.join(schema.names)}` |\n"
         for name, schema in schemas.TABLES.items()
     )
-    sections = "".join(_table_section(name, schema, dictionary) for name, schema in schemas.TABLES.items())
-    return TABLES_HEAD.format(tables=tables) + sections
+    common: dict[str, str] = {}
+    own: dict[str, str] = {}
+    other_names: dict[str, None] = {}
+    for table, field in fields:
+        unit, meaning, known_as = dictionary.column(table, field.name)
+        kind = field.dataType.simpleString()
+        row = f"| `{field.name}` | {kind}{f', {unit}' if kind in NUMBERS else ''} | {meaning} |\n"
+        is_own = field.name in dictionary.OF_TABLE.get(table, {})
+        if is_own:
+            own[table] = own.get(table, "") + row
+        else:
+            assert common.setdefault(field.name, row) == row
+        if known_as:
+            column = f"`{field.name}`{f' of `{table}`' if is_own and field.name in dictionary.COMMON else ''}"
+            other_names[f"| {column} | {' | '.join(_names(known_as))} |\n"] = None
+    sections = "".join(f"\n## Columns of `{table}` only\n\n{COLUMNS}{rows}" for table, rows in own.items())
+    return TABLES_PAGE.format(
+        tables=tables, common=COLUMNS + "".join(common.values()), sections=sections, other_names="".join(other_names)
+    )
 
 
-def _table_section(name: str, schema: Any, dictionary: Any) -> str:
-    rows = []
-    for field in schema:
-        unit, meaning, known_as = dictionary.column(name, field.name)
-        otel, _, ecs = known_as.partition(" / ")
-        other = [f"`{text}`" if text and text != "-" else "" for text in (otel, ecs)]
-        rows.append(
-            f"| `{field.name}` | {field.dataType.simpleString()} | {unit} | {meaning} | {other[0]} | {other[1]} |\n"
-        )
-    head = "| column | type | unit | meaning | OpenTelemetry | ECS |\n|---|---|---|---|---|---|\n"
-    return f"\n## `{name}`\n\nOne row per {dictionary.ROWS[name]}.\n\n{head}{''.join(rows)}"
+def _names(known_as: str) -> list[str]:
+    return [name if name == "-" else f"`{name}`" for name in known_as.split(" / ")]
 
 
-TABLES_HEAD = """\
+NUMBERS = {"int", "bigint", "double", "binary"}
+"""Types of which a column has a unit that the type does not show."""
+
+COLUMNS = "| column | type, unit | meaning |\n|---|---|---|\n"
+
+TABLES_PAGE = """\
 # Report tables
 
 <!-- Written by `make docs`; edit spark_analytics/tables/dictionary.py instead. -->
 
-`fshipper report` writes each table to `OUT/tables/<name>/date=YYYY-MM-DD/` as Parquet (zstd). How and when tables are replaced:
-[report.md](report.md).
+`fshipper report` writes each table to `OUT/tables/<name>/date=YYYY-MM-DD/` as Parquet (zstd). [Report](report.md) describes when a table
+is replaced. In the shell of `fshipper report query`, `\\d NAME` shows this page for one table.
 
-* `date` is the UTC day on which JetStream stored the lines, so a closed day does not change. Times are UTC. Sizes are bytes of the
-  text. `file` is the path on the host.
-* `lines` of `file_daily`, `host_daily`, `partition_daily`, `audit` and `runs` are newlines, as `wc -l` counts them.
-* `hourly`, patterns, levels, authentication and requests also count a last line without a newline: `lines - unfinished` of
-  `hourly` is what the other tables have. `bytes` are equal in all tables.
-* Baseline columns (`baseline_days`, `median7_*`) use the seven days before (`--baseline-days`); they are null without a baseline.
-* `host_daily` also has hosts of the baseline that sent nothing (0 lines). A sealed file that no manifest lists has its own row in
-  `audit`. The table `runs` is replaced last.
-* Names are stable: a column is not removed, and does not change its meaning, within a major version. New columns may be added; they are
-  null in tables of older versions.
+* `date` is the UTC day on which JetStream stored the lines, so a closed day does not change. Times are UTC. Sizes are bytes of the text.
+* `lines` are newlines, as `wc -l` counts them. In `hourly`, `access_*`, `auth_daily`, `event_daily` and patterns they include a last
+  line without a newline: `lines - unfinished` of `hourly` is what the other tables have.
+* Columns of the baseline (`baseline_days`, `median7_*`) use the seven days before (`--baseline-days`). Without a baseline they are null.
+* Within a major version no column is removed or changes its meaning. New columns are null in tables of older versions.
 
 | table | one row per | columns |
 |---|---|---|
 {tables}
 ## Examples
 
-`fshipper report query` opens a shell for Spark SQL. Any other reader of Parquet can read the tables, also during a report. The paths below are
-relative to the directory of the report.
+Any reader of Parquet can read the tables, also during a report. The paths are relative to the directory of the report.
 
 DuckDB, the ten files with the most errors of all days:
 
@@ -275,18 +289,27 @@ SELECT date, level, lines, template
 FROM pattern_daily JOIN patterns USING (date, pattern_id)
 WHERE is_new OR is_new IS NULL ORDER BY date, lines DESC LIMIT 20
 ```
-"""
+
+## Columns
+
+A column means the same in every table, unless a section below describes it for one table.
+
+{common}{sections}
+## Names in OpenTelemetry and ECS
+
+| column | OpenTelemetry | ECS |
+|---|---|---|
+{other_names}"""
 
 
 def formats_page() -> str:
     """docs/reference/formats.md."""
-    rows = "".join(
-        f"| {one.name} | {_code(one.line)} | {one.time.replace('T', ' ') or '-'}"
-        f" | {one.zone or ('host' if one.time else '-')} | {one.level} |\n"
-        for one in EXAMPLES
-    )
+    tools: dict[str, dict[str, None]] = {}
+    for name in sorted({one.name for one in EXAMPLES} - RULES_OF_LINES, key=str.lower):
+        tool, _, form = name.partition(", ")
+        tools.setdefault(tool, {}).update({form: None} if form else {})
     return FORMATS_PAGE.format(
-        rows=rows,
+        tools=", ".join(tool + (f" ({'; '.join(forms)})" if forms else "") for tool, forms in tools.items()),
         names=", ".join(f"`{name}` {offset}" for name, offset in line_zones.NAMES.items() if name != "Z"),
         ambiguous=", ".join(f"`{name}`" for name in line_zones.AMBIGUOUS),
         time=", ".join(f"`{path}`" for path in line_formats.TIME_PATHS),
@@ -294,25 +317,21 @@ def formats_page() -> str:
     )
 
 
-def _code(line: str) -> str:
-    """A line as code in a cell of a table."""
-    shown = line.replace("\x1b", "\\e").replace("\t", "\\t").replace("|", "\\|")
-    return f"`` {shown} ``" if "`" in shown else f"`{shown}`"
-
+RULES_OF_LINES = {"IANA name", "ambiguous zone", "words that are no level"}
+"""Examples that show a rule, and are no format of a tool."""
 
 FORMATS_PAGE = """\
 # Formats of log lines
 
 <!-- Written by `make docs`; edit tests/formats.tsv and shipper/line_*.py instead. -->
 
-Search, browse, `tail` and the report read times by the same tables: [line_formats.py](../../shipper/line_formats.py) (times),
-[line_zones.py](../../shipper/line_zones.py) (zones) and [line_levels.py](../../shipper/line_levels.py) (levels). A test compares what a
-search and the report find for each line below and for random changes of them.
+Search, browse, `tail` and the report find the time and the level of a line by the same tables.
+[formats.tsv](../../tests/formats.tsv) has a line of each format below, with its time, zone and level; tests hold search and report to it.
 
-* The first 200 lines of a file decide its format. A line of another format is compared with all formats whose time is at the start of
-  the line. A file that mixes formats gets each line by its own format.
-* A line without a time in a file with times continues the record before it: a search gives it the time of that record, and the report
-  gives it no level.
+{tools}.
+
+* The first 200 lines of a file decide its format. Any other line is compared with all formats whose time is at the start of the line.
+* A line without a time continues the record before it: a search gives it the time of that record, the report gives it no level.
 * Colours (ANSI sequences) are ignored.
 * A clock of 12 hours needs AM or PM. `11/28/2026` is month first if that is possible, `28/11/2026` is day first.
 * A time since the start of the machine (`[12345.678901]` of dmesg) is no time.
@@ -320,33 +339,24 @@ search and the report find for each line below and for random changes of them.
 
 ## Zones
 
-* After a time, with or without a blank: `Z`, `+02:00`, `+0200`, `+02`, `-03`, a name of the list below, an IANA name
-  (`[Europe/Berlin]`).
-* A time without a zone is of the zone of the host, if the [manifest](archive-format.md) has it (field `zone`), else UTC. An hour that
+* After a time, with or without a blank: `Z`, `+02:00`, `+0200`, `+02`, `-03`, a name of the list below, an IANA name (`[Europe/Berlin]`). Any other
+  word is no zone.
+* A time without a zone is in the zone of the host, if the [manifest](archive-format.md) has it (field `zone`), else in UTC. An hour that
   occurs twice when clocks go back is the first of the two. A time that is left out when they go forward is read as if they had not.
-* Several zones have the names {ambiguous}. Such a name means the zone of the host if that zone uses the name. Else the names that are in
-  the list below have the offset there. The offset of the others is not known: the line has no time, but keeps its level, and counts in
-  `no_ts_lines`.
-* A word that is not in the list is no zone.
+* {ambiguous} are names of several zones. Such a name is the zone of the host if that zone uses it, else the offset in the list below. Without
+  an offset in the list, the line has no time, but keeps its level, and counts in `no_ts_lines`.
 
-Names: {names}.
+{names}.
 
 ## JSON
 
 The first key that exists has the time: {time}. Numbers are seconds, milliseconds, microseconds or nanoseconds since 1970, by their size. A
 dot leads into an object, or into a text that is one.
 
-The first key that names a level has the level: {level}. Values are words, letters (MongoDB), or numbers: 0 to 7 are those of syslog (GELF,
-the journal), 10 to 60 those of bunyan and pino, 100 to 600 those of Monolog; severity numbers are those of OpenTelemetry. Without a level,
-the status of a request decides, then the text in `log`, `message`, `msg` or `MESSAGE`.
-
-## Examples
-
-`host` in column zone: the line has no zone; the time is that of a host in UTC. `\\e` is the escape character, `\\t` a tab.
-
-| format | line | time, UTC | zone | level |
-|---|---|---|---|---|
-{rows}"""
+The first key that names a level has the level: {level}. Values are words, letters (MongoDB), or numbers: 0 to 7 of syslog (GELF, the journal),
+10 to 60 of bunyan and pino, 100 to 600 of Monolog, severity numbers of OpenTelemetry. Without a level, the status of a request decides, then
+the text in `log`, `message`, `msg` or `MESSAGE`.
+"""
 
 
 def severity_page() -> str:
