@@ -228,15 +228,11 @@ def tables_page() -> str:
             assert common.setdefault(field.name, row) == row
         if known_as:
             column = f"`{field.name}`{f' of `{table}`' if is_own and field.name in dictionary.COMMON else ''}"
-            other_names[f"| {column} | {' | '.join(_names(known_as))} |\n"] = None
+            other_names[f"| {column} | {known_as} |\n"] = None
     sections = "".join(f"\n## Columns of `{table}` only\n\n{COLUMNS}{rows}" for table, rows in own.items())
     return TABLES_PAGE.format(
         tables=tables, common=COLUMNS + "".join(common.values()), sections=sections, other_names="".join(other_names)
     )
-
-
-def _names(known_as: str) -> list[str]:
-    return [name if name == "-" else f"`{name}`" for name in known_as.split(" / ")]
 
 
 NUMBERS = {"int", "bigint", "double", "binary"}
@@ -297,8 +293,8 @@ A column means the same in every table, unless a section below describes it for 
 {common}{sections}
 ## Names in OpenTelemetry and ECS
 
-| column | OpenTelemetry | ECS |
-|---|---|---|
+| column | OpenTelemetry / ECS |
+|---|---|
 {other_names}"""
 
 
