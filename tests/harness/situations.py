@@ -1,4 +1,4 @@
-"""The table of situations in docs/reference/situations.md: what status and search show, and the cause.
+"""The table of situations in docs/reference/situations.md: what status and search show.
 
 shows("the archive disk is full", output)   # asserts that the output has the sentence of that row
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 TABLE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "situations.md"
-_ROW = re.compile(r"\| (?P<name>[^|]+?) \| (?P<shown>.+?) \| (?P<cause>[^|]+?) \|")
+_ROW = re.compile(r"\| (?P<name>[^|]+?) \| (?P<shown>.+?) \|[^|]* \|")
 
 
 class Situation(NamedTuple):
@@ -19,7 +19,6 @@ class Situation(NamedTuple):
 
     name: str
     shown: str
-    cause: str
 
     @property
     def pattern(self) -> re.Pattern[str]:
@@ -35,7 +34,7 @@ def _number(found: str) -> str:
 @cache
 def situations() -> dict[str, Situation]:
     rows = [_ROW.fullmatch(line) for line in TABLE.read_text().splitlines() if line.startswith("| ")]
-    found = [Situation(row["name"], row["shown"].strip("`"), row["cause"]) for row in rows if row is not None]
+    found = [Situation(row["name"], row["shown"].strip("`")) for row in rows if row is not None]
     return {each.name: each for each in found if each.name != "situation"}
 
 
