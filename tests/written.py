@@ -25,7 +25,7 @@ DOCS = ROOT / "docs"
 PROGRAMS = {"producing": "producer", "collecting": "collector", "browsing": "browse", "sessions": "both"}
 HEADINGS = {"producer": "Producer", "collector": "Collector", "browse": "Browse", "both": "Producer and collector"}
 ENDINGS = {"counter": "_total"}
-TABLE = "| key | variable | default | meaning |\n|---|---|---|---|\n"
+TABLE = "| key, variable | default | meaning |\n|---|---|---|\n"
 SIZES = {"GiB": 1024**3, "MiB": 1024**2, "KiB": 1024}
 
 
@@ -115,7 +115,7 @@ def settings_page() -> str:
         section = field.annotation
         assert isinstance(section, type)
         rows = "".join(
-            f"| `{each.key}` | {f'`{each.variable}`' if each.variable else ''} | {each.default} | {each.meaning} |\n"
+            f"| `{each.key}`{f', `{each.variable}`' if each.variable else ''} | {each.default} | {each.meaning} |\n"
             for each in settings_of(section, name)
         )
         parts.append(f"## [{name}]\n\n{inspect.getdoc(section)}\n\n{TABLE}{rows}")
@@ -220,7 +220,8 @@ def tables_page() -> str:
     for table, field in fields:
         unit, meaning, known_as = dictionary.column(table, field.name)
         kind = field.dataType.simpleString()
-        row = f"| `{field.name}` | {kind}{f', {unit}' if kind in NUMBERS else ''} | {meaning} |\n"
+        has_unit = kind in NUMBERS and unit not in meaning
+        row = f"| `{field.name}` {kind} | {meaning}{f' [{unit}]' if has_unit else ''} |\n"
         is_own = field.name in dictionary.OF_TABLE.get(table, {})
         if is_own:
             own[table] = own.get(table, "") + row
@@ -236,9 +237,9 @@ def tables_page() -> str:
 
 
 NUMBERS = {"int", "bigint", "double", "binary"}
-"""Types of which a column has a unit that the type does not show."""
+"""Types that do not show the unit of a column."""
 
-COLUMNS = "| column | type, unit | meaning |\n|---|---|---|\n"
+COLUMNS = "| column, type | meaning [unit] |\n|---|---|\n"
 
 TABLES_PAGE = """\
 # Report tables
