@@ -15,7 +15,7 @@ from test_model_of_a_file import run
 
 from producer.options import UNBOUNDED
 
-CONFORMANCE = Path(__file__).resolve().parents[2] / "docs" / "development" / "conformance.md"
+CONFORMANCE = Path(__file__).resolve().parents[1] / "conformance.tsv"
 MODELLED = {
     "it is rotated after it was read": "write 40, work, write 30, rotate, write 20, look",
     "it is rotated before it was read": "write 40, rotate, write 20, look",
@@ -458,7 +458,7 @@ def _is_a_play(text: str, pattern: str, *, is_stopped: bool) -> bool:
 
 
 def test_every_scenario_that_the_conformance_table_names_exists():
-    named = re.findall(r'scenario "([^"]+)"', CONFORMANCE.read_text(encoding="utf-8"))
+    named = re.findall(r"scenario: ([^;\n]+)", CONFORMANCE.read_text(encoding="utf-8"))
     assert len(named) > 20
     assert set(named) - set(STAGED) == set()
 
