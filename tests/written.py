@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.formats import EXAMPLES
+from harness.situations import situations
 from prometheus_client.metrics import MetricWrapperBase
 from pydantic import BaseModel
 
@@ -400,12 +401,42 @@ def report_schema() -> str:
     return json.dumps(importlib.import_module("spark_analytics.report.json_export").schema(), indent=1) + "\n"
 
 
+def situations_page() -> str:
+    """docs/reference/situations.md."""
+    rows = {"Status": "", "Search": ""}
+    for each in situations().values():
+        if each.note:
+            rows[each.area] += f"| `{each.shown.replace('|', chr(92) + '|')}` | {each.note} |\n"
+    return SITUATIONS_PAGE.format(status=rows["Status"], search=rows["Search"])
+
+
+SITUATIONS_PAGE = """\
+# What status and search show, and why
+
+<!-- Written by `make docs`; edit tests/situations.tsv instead. -->
+
+One cause has one sentence. This page explains those that leave a question open; [situations.tsv](../../tests/situations.tsv) lists all, and a test
+brings each situation about. `…` is any text, and numbers are examples.
+
+## Status
+
+| shown | cause, next step |
+|---|---|
+{status}
+## Search
+
+| shown | cause, next step |
+|---|---|
+{search}"""
+
+
 PAGES = {
     "reference/formats.md": formats_page,
     "development/structure.md": structure_page,
     "reference/metrics.md": metrics_page,
     "reference/severity.md": severity_page,
     "reference/settings.md": settings_page,
+    "reference/situations.md": situations_page,
     "reference/tables.md": tables_page,
     "../spark_analytics/templates/report.schema.json": report_schema,
 }
