@@ -37,6 +37,7 @@ SUMMARIES = {
     "report": "Make the tables and the report of a day (Spark)",
     "server": "Run a NATS server with JetStream on this machine",
     "install": "Write the systemd units and the configuration of this machine",
+    "migrate": "Turn the configuration of another shipper into ours",
     "demo": "See it all work, with kills on the way, in two minutes",
     "version": "Print the version",
 }
