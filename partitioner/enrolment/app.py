@@ -16,7 +16,7 @@ from partitioner.access.roster import AuthMethod, Roster
 from partitioner.access.server_config import SERVER_FILE, ServerTls, server_conf
 from partitioner.access.store import OPERATOR_FILE, PROGRAMS, AccessStore
 from partitioner.enrolment.authority import Authority, fingerprint
-from partitioner.enrolment.options import EndOptions, ServeOptions, SiteOptions, TokenOptions, TokensOptions
+from partitioner.enrolment.options import EndOptions, JoinServerOptions, SiteOptions, TokenOptions, TokensOptions
 from partitioner.enrolment.site import Reload, Site
 from partitioner.enrolment.tokens import MAX_LIFETIME_SECONDS, Entry, JoinToken, TokenBook
 from shipper.durable_files import make_directory, replace_file
@@ -213,7 +213,7 @@ def revoke(options: EndOptions) -> None:
 # -- fleet serve -------------------------------------------------------------------------------------------------------
 
 
-def serve(options: ServeOptions) -> None:
+def serve(options: JoinServerOptions) -> None:
     """Let hosts join until a signal. Raises UsageError, ConfigError."""
     from partitioner.enrolment import server  # noqa: PLC0415 - the other commands need no web server
 

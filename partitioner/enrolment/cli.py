@@ -10,7 +10,7 @@ COMMANDS: Mapping[str, Command] = {
     "token": Command(options.TokenOptions, "partitioner.enrolment.app:token"),
     "tokens": Command(options.TokensOptions, "partitioner.enrolment.app:tokens"),
     "revoke": Command(options.EndOptions, "partitioner.enrolment.app:revoke"),
-    "serve": Command(options.ServeOptions, "partitioner.enrolment.app:serve"),
+    "serve": Command(options.JoinServerOptions, "partitioner.enrolment.app:serve"),
 }
 
 app = program_of(COMMANDS, "Make a site, and let hosts join it.")

@@ -213,7 +213,7 @@ def _authority(token: JoinToken) -> str:
             return pem.decode("ascii")
     raise JoinError(
         f"{token.address} is not the site that made this token",
-        hint="copy the token again; if it is right, somebody is in between: do not join",
+        hint="copy the token again; if it is right, do not join: another machine is in between",
     )
 
 

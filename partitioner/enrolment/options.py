@@ -59,7 +59,7 @@ Reload = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServeOptions(AccessOptions):
+class JoinServerOptions(AccessOptions):
     """Let hosts join, until SIGTERM: answers over TLS on the join port, one token one host."""
 
     listen: Annotated[str, typer.Option(help="ADDRESS:PORT; default: every address, and the port of `fleet init`.")] = (

@@ -1,4 +1,4 @@
-"""The HTTPS end point where hosts join and leave, on uvicorn: small requests, few at once, failures limited."""
+"""The HTTPS end point where hosts join and leave, on uvicorn: small requests, few in parallel, failures limited."""
 
 import asyncio
 import binascii
