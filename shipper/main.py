@@ -25,6 +25,9 @@ SUMMARIES = {
     "validate": "Check settings and files, and with --connect the server",
     "consume": "Write what is in the streams to per-host files",
     "hosts": "Give hosts keys and least rights, and take them back",
+    "fleet": "Make a site, and tokens with which hosts join it",
+    "join": "Join a site: key, configuration, start",
+    "leave": "Leave the site: the key of this host ends",
     "partition": "Plan, create, watch, move, save and mend the streams",
     "status": "See every host, how it is and why, and how far each partition is read",
     "tail": "Show the logs of all hosts merged, and follow new lines",
@@ -37,6 +40,7 @@ SUMMARIES = {
     "report": "Make the tables and the report of a day (Spark)",
     "server": "Run a NATS server with JetStream on this machine",
     "install": "Write the systemd units and the configuration of this machine",
+    "migrate": "Turn the configuration of another shipper into ours",
     "demo": "See it all work, with kills on the way, in two minutes",
     "version": "Print the version",
 }

@@ -57,7 +57,7 @@ OWNERS = {
     "nats": ("shipper/jetstream/",),
     "re2": ("shipper/linear_regex.py",),
     "watchdog": ("producer/discovery/watcher.py",),
-    "tomli_w": ("partitioner/desired.py",),
+    "tomli_w": ("partitioner/desired.py", "partitioner/enrolment/"),
     "tenacity": ("shipper/retry.py",),
     "structlog": ("shipper/telemetry.py",),
     "prometheus_client": ("shipper/telemetry.py", "shipper/http_endpoints.py"),

@@ -76,9 +76,10 @@ class ProtocolFilter(asyncio.BufferedProtocol):
             octets = octets[len(part) :]
             self.buffer_updated(len(part))
 
-    def eof_received(self) -> bool | None:
-        """The server closed its side of the connection."""
-        return self._way.eof_received()
+    def eof_received(self) -> bool:
+        """The server closed its side of the connection; there is nothing more to send to it."""
+        self._way.eof_received()
+        return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is closed."""
