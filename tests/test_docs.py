@@ -129,7 +129,7 @@ def test_every_alert_has_a_section_with_the_next_step_and_links_to_it() -> None:
     alerts = re.findall(r"- alert: (\w+)", RULES)
     assert len(alerts) > 10
     assert [name for name, _ in sections] == alerts
-    assert not [name for name, text in sections if not re.search(r"\nCheck .*Next:\s+\[", text, re.DOTALL)]
+    assert not [name for name, text in sections if not re.search(r"\n\* Check .*\n\* Next: \[", text, re.DOTALL)]
     linked = re.findall(r'runbook_url: "https://\S+?/(docs/[\w/]+\.md)#(\w+)"', RULES)
     assert linked == [("docs/operations/alerts.md", alert.lower()) for alert in alerts]
 
