@@ -347,7 +347,7 @@ def severity_page() -> str:
     model = importlib.import_module("spark_analytics.report.model")
     rows: list[tuple[str, str, str]] = []
     for kind, name in events.NAMES.items():
-        rows.append((events.severity(kind), f"`event`, {name}", "events"))
+        rows.append((events.severity(kind), name, "events"))
     for kind, state in model.TROUBLES.items():
         found = verdict.severity_of(model.Finding(kind=kind, state=state, text=""))
         rows.append((found.value, f"`{kind}`", "completeness"))
@@ -355,8 +355,12 @@ def severity_page() -> str:
         found = verdict.SEVERITIES.get(kind, model.Severity.NOTE)
         rows.append((found.value, f"`{kind}`", verdict.SECTIONS.get(kind, "completeness")))
     order = [severity.value for severity in model.Severity]
-    rows.sort(key=lambda row: order.index(row[0]))
-    table = "".join(f"| `{severity}` | {kind} | {section} |\n" for severity, kind, section in rows)
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for severity, kind, section in sorted(rows, key=lambda row: order.index(row[0])):
+        kinds.setdefault((severity, section), []).append(kind)
+    table = "".join(
+        f"| `{severity}` | {section} | {', '.join(each)} |\n" for (severity, section), each in kinds.items()
+    )
     return f"""\
 # Severity of findings
 
@@ -374,7 +378,7 @@ Each finding of a [report](report.md) has one of three severities. `report.json`
 * The verdict of a week is that of its worst day: by state, then by severity, then the earliest.
 * Damaged and lost bytes are always `act`, doubled bytes always `look`. Kinds that are not in the table are `note`.
 
-| severity | kind | section of the page |
+| severity | section of the page | kinds |
 |---|---|---|
 {table}"""
 
