@@ -374,9 +374,8 @@ Each finding of a [report](report.md) has one of three severities. `report.json`
 | `look` | unusual: check it today |
 | `note` | worth knowing, nothing to do |
 
-* Findings are sorted by the state of the archive, then by severity. The severity of a day is that of its worst finding.
-* The verdict of a week is that of its worst day: by state, then by severity, then the earliest.
-* Damaged and lost bytes are always `act`, doubled bytes always `look`. Kinds that are not in the table are `note`.
+* Findings are sorted by the state of the archive, then by severity. The severity of a day is that of its worst finding, that of a week that of its worst day.
+* Damaged and lost bytes are always `act`, doubled bytes always `look`. Kinds that are not in the table are `note`. All events are of the kind `event`.
 
 | severity | section of the page | kinds |
 |---|---|---|
