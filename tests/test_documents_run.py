@@ -42,6 +42,12 @@ BEFORE = {
     "docs/guides/one-machine.md": RUNNING[:1],
     "docs/guides/services.md": RUNNING[:1],
     "docs/guides/fleet.md": RUNNING[:1],
+    "docs/guides/join.md": RUNNING[:1],
+    "docs/guides/other-shippers.md": (
+        *RUNNING[:1],
+        "mkdir -p /etc/promtail",
+        "echo 'scrape_configs: [{static_configs: [{labels: {__path__: /var/log/*.log}}]}]' > /etc/promtail/config.yml",
+    ),
     "docs/reference/search.md": (
         *RUNNING,
         "echo 'connection refused, timeout: \"order 7495911\" in a OR (b' > /srv/error.log",

@@ -67,7 +67,7 @@ def metrics_page() -> str:
 <!-- Written by `make docs`; edit shipper/events/ instead. -->
 
 Producers serve `/metrics` on port 9600, collectors on 9601, browse on 9602 (`SHIPPER_LISTEN`, by default on 127.0.0.1). Every collector reports
-`fshipper_hosts` and `fshipper_partition_...` for all hosts and partitions. [Monitoring](../operations/monitoring.md) has the alerts.
+`fshipper_hosts` and `fshipper_partition_...` for all hosts and partitions. [Alerts](../operations/alerts.md) explains the alerts.
 
 Names that end in `_total` are counters. {histograms} is a histogram, all others are gauges.
 {sections}"""
@@ -364,7 +364,7 @@ def severity_page() -> str:
     model = importlib.import_module("spark_analytics.report.model")
     rows: list[tuple[str, str, str]] = []
     for kind, name in events.NAMES.items():
-        rows.append((events.severity(kind), f"`event`, {name}", "events"))
+        rows.append((events.severity(kind), name, "events"))
     for kind, state in model.TROUBLES.items():
         found = verdict.severity_of(model.Finding(kind=kind, state=state, text=""))
         rows.append((found.value, f"`{kind}`", "completeness"))
@@ -372,8 +372,12 @@ def severity_page() -> str:
         found = verdict.SEVERITIES.get(kind, model.Severity.NOTE)
         rows.append((found.value, f"`{kind}`", verdict.SECTIONS.get(kind, "completeness")))
     order = [severity.value for severity in model.Severity]
-    rows.sort(key=lambda row: order.index(row[0]))
-    table = "".join(f"| `{severity}` | {kind} | {section} |\n" for severity, kind, section in rows)
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for severity, kind, section in sorted(rows, key=lambda row: order.index(row[0])):
+        kinds.setdefault((severity, section), []).append(kind)
+    table = "".join(
+        f"| `{severity}` | {section} | {', '.join(each)} |\n" for (severity, section), each in kinds.items()
+    )
     return f"""\
 # Severity of findings
 
@@ -387,11 +391,10 @@ Each finding of a [report](report.md) has one of three severities. `report.json`
 | `look` | unusual: check it today |
 | `note` | worth knowing, nothing to do |
 
-* Findings are sorted by the state of the archive, then by severity. The severity of a day is that of its worst finding.
-* The verdict of a week is that of its worst day: by state, then by severity, then the earliest.
-* Damaged and lost bytes are always `act`, doubled bytes always `look`. Kinds that are not in the table are `note`.
+* Findings are sorted by the state of the archive, then by severity. The severity of a day is that of its worst finding, that of a week that of its worst day.
+* Damaged and lost bytes are always `act`, doubled bytes always `look`. Kinds that are not in the table are `note`. All events are of the kind `event`.
 
-| severity | kind | section of the page |
+| severity | section of the page | kinds |
 |---|---|---|
 {table}"""
 

@@ -100,7 +100,7 @@ def _next_steps(options: SiteOptions) -> list[str]:
         f"  fshipper consume --config {etc / 'collector.toml'}",
         f"  fshipper fleet serve{where}",
         "Then, for each host:",
-        f"  fshipper fleet token web1.example.net{where}      # here: prints the command for the host",
+        f"  fshipper fleet token web1.example.net{where}      # here: prints the token for `fshipper join` there",
     ]
 
 
@@ -164,9 +164,11 @@ def token(options: TokenOptions) -> None:
     if options.as_json:
         sys.stdout.write(json.dumps({"version": 1, "token": text, "host": host, "expires": expires}) + "\n")
         return
-    sys.stdout.write(f"fshipper join {text}\n")
+    sys.stdout.write(f"{text}\n")
     whose = host or "one new host"
-    sys.stderr.write(f"Run this on {whose} (sudo) before {expires}. It works once; `fshipper fleet serve` must run.\n")
+    sys.stderr.write(
+        f"On {whose}, before {expires}: sudo fshipper join TOKEN. It works once, while `fleet serve` runs.\n"
+    )
 
 
 def tokens(options: TokensOptions) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import binascii
 import json
+import signal
 import time
 from collections import OrderedDict
 from pathlib import Path
@@ -133,4 +134,5 @@ def serve(site: Site, authority: Authority, host: str, port: int) -> None:
         server_header=False,
         lifespan="off",
     )
+    signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn raises it again when it has drained
     uvicorn.Server(config).run()

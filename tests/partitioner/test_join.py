@@ -161,8 +161,8 @@ def test_a_configuration_that_is_there_stays_and_gets_the_site_by_its_environmen
 
 
 def test_a_token_that_was_stolen_used_or_has_ended_gives_no_key(site):
-    site.programs[0].kill()  # its count of failures, too
-    site.start("fleet", "serve")
+    assert site.programs[0].stop() == 0
+    site.start("fleet", "serve")  # it counts failures from 0
     until(site.answers)
     token = site.token("web2.example.net")
     assert site.join(token, "web2.example.net").returncode == 0
