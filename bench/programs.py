@@ -142,6 +142,10 @@ class Stage:
     def consume(self, *arguments: str) -> Program:
         return self._start([FSHIPPER, "consume", *arguments])
 
+    def follow(self) -> Program:
+        """Somebody who follows the lines of all hosts."""
+        return self._start([FSHIPPER, "tail", "-f", "--raw"])
+
     def loop(self, script: str, *arguments: object) -> Program:
         """A bare loop of this folder, with the address of the server."""
         return self._start([sys.executable, str(HERE / script), self.server.url, *map(str, arguments)])
