@@ -156,7 +156,8 @@ class Stage:
 
     def _start(self, command: list[str], **environment: str) -> Program:
         log = self.fleet.directory / f"program-{len(self.programs)}.log"
-        program = Program(command, self.fleet.environment(**OTHER_TREE, **environment), log)
+        chosen = self.fleet.environment(**OTHER_TREE, SHIPPER_MAX_DELAY=None, **environment)
+        program = Program(command, chosen, log)
         self.programs.append(program)
         return program
 

@@ -48,8 +48,8 @@ def _remote_device(line: str) -> int | None:
 
 MAX_HINTS = 5000
 """Maximum number of changed files between two scans. More cause a full scan."""
-PAUSE_SECONDS = 0.03
-"""Between two reads of events: a file that is written without a pause costs one hint."""
+PAUSE_SECONDS = 0.05
+"""Between two reads of events: a file that is written without a pause costs one event, not one for each write."""
 READ_BYTES = 1024 * 1024
 _EVENT = struct.Struct("iIII")  # watch, mask, cookie, length of the name that follows
 
@@ -69,13 +69,15 @@ class Wake:
         self._event.set()
 
     def hint(self, path: str | None) -> None:
-        """A file changed, or (None) names did."""
+        """A file changed, or (None) names did. Ends the sleep if it is the first of its kind since they were taken."""
         with self._lock:
+            before = (bool(self._grown), self.names_changed)
             if path is None or len(self._grown) >= MAX_HINTS:
                 self.names_changed = True
             else:
                 self._grown.add(path)
-        if not self._event.is_set():
+            is_news = (bool(self._grown), self.names_changed) != before
+        if is_news and not self._event.is_set():
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._event.set)
 
@@ -85,9 +87,10 @@ class Wake:
         return bool(self._grown)
 
     @property
-    def has_hints(self) -> bool:
-        """Whether hints came for changed files or names."""
-        return self.has_grown or self.names_changed
+    def grown(self) -> frozenset[str]:
+        """The files that changed since they were taken."""
+        with self._lock:
+            return frozenset(self._grown)
 
     def take_grown(self) -> set[str]:
         """The files that changed since the last call."""
@@ -140,6 +143,7 @@ class Watcher:
         """Watch nothing any more."""
         if self._reading is not None:
             self._reading.cancel()
+            self._reading = None
         if self._descriptor >= 0:
             self._loop.remove_reader(self._descriptor)
             os.close(self._descriptor)
@@ -195,10 +199,13 @@ class Watcher:
     # -- hints --------------------------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        """Turn the kernel's notifications into hints, then pause so that the kernel merges them."""
+        """Turn the kernel's notifications into hints, and pause so that the kernel merges them, as long as some come."""
         try:
             data = os.read(self._descriptor, READ_BYTES)
         except BlockingIOError:
+            if self._reading is not None:
+                self._reading = None
+                self._loop.add_reader(self._descriptor, self._read)
             return
         except OSError as error:
             self._log_once(error.errno or errno.EIO, "inotify")
@@ -207,13 +214,11 @@ class Watcher:
             return
         for watch, mask, name in set(_events(data)):
             self._on_event(watch, mask, name)
-        self._loop.remove_reader(self._descriptor)
-        self._reading = self._loop.call_later(PAUSE_SECONDS, self._read_on)
-
-    def _read_on(self) -> None:
-        self._reading = None
-        if self._descriptor >= 0:
-            self._loop.add_reader(self._descriptor, self._read)
+        if self._descriptor < 0:
+            return
+        if self._reading is None:
+            self._loop.remove_reader(self._descriptor)
+        self._reading = self._loop.call_later(PAUSE_SECONDS, self._read)
 
     def _on_event(self, watch: int, mask: int, name: bytes) -> None:
         kinds = _inotify().InotifyConstants
