@@ -6,13 +6,14 @@ Each block costs the producer, the server and the collector about the same, howe
 import time
 from collections.abc import Callable
 
-from producer.discovery.watcher import PAUSE_SECONDS
 from shipper.control import FOLLOW_SECONDS
 
 FOLLOWED_SECONDS = 0.05
 """Maximum delay of a line while somebody follows the host, or while the program drains."""
+MAX_PAUSE_SECONDS = 0.1
+"""Maximum time between two reads of notifications: new files must be found soon, whatever the delay of lines is."""
 FIRST_LOOK_SECONDS = 0.125
-"""Time after the first line at which it is checked whether a whole block was written. Each further wait is longer."""
+"""Time after the first line at which it is checked how much was written. A file may fill blocks long before."""
 
 
 class Pace:
@@ -38,35 +39,46 @@ class Pace:
         self._max_delay = min(self._max_delay, FOLLOWED_SECONDS)
 
     @property
-    def delay(self) -> float:
-        """Seconds from the first notification of a write to the read. The notification itself may be late."""
+    def pause(self) -> float:
+        """Seconds between two reads of notifications, while some come: part of the delay."""
+        return min(MAX_PAUSE_SECONDS, self._delay / 2)
+
+    @property
+    def wait(self) -> float:
+        """Seconds from the first notification of a write to the read: the rest of the delay."""
+        return self._delay - self.pause
+
+    @property
+    def _delay(self) -> float:
         is_followed = self._clock() < self._followed_until
-        delay = min(self._max_delay, FOLLOWED_SECONDS) if is_followed else self._max_delay
-        return max(0.0, delay - PAUSE_SECONDS)
+        return min(self._max_delay, FOLLOWED_SECONDS) if is_followed else self._max_delay
 
 
 class Collecting:
     """The lines that are being collected: since when, and when they are read at the latest. Owned by the scans."""
 
-    def __init__(self, pace: Pace) -> None:
+    def __init__(self, pace: Pace, block_bytes: int) -> None:
         self._pace = pace
+        self._block_bytes = block_bytes
         self._since: float | None = None
         self._look_at = 0.0
 
     def next_at(self) -> float:
         """When `is_due` must be called next, once something is to be read."""
-        return float("-inf") if self._since is None else min(self._since + self._pace.delay, self._look_at)
+        return float("-inf") if self._since is None else min(self._since + self._pace.wait, self._look_at)
 
-    def is_due(self, now: float, is_block_there: Callable[[], bool]) -> bool:
-        """Whether it is time to read what is to be read: the oldest of it waited long enough, or it fills a block."""
+    def is_due(self, now: float, written_bytes: Callable[[], int]) -> bool:
+        """Whether to read what was written: the oldest of it waited long enough, or it fills a block."""
         if self._since is None:
             self._since, self._look_at = now, now + FIRST_LOOK_SECONDS
-        if now >= self._since + self._pace.delay:
+        if now >= self._since + self._pace.wait:
             return True
         if now < self._look_at:
             return False
-        self._look_at = now + (now - self._since)
-        return is_block_there()
+        written, waited = written_bytes(), now - self._since
+        left = waited * self._block_bytes / max(1, written) - waited  # until a block is full, at this rate
+        self._look_at = now + max(FIRST_LOOK_SECONDS, left)
+        return written >= self._block_bytes
 
     def end(self) -> None:
         """Everything that was to be read is read now."""

@@ -40,8 +40,10 @@ class ScanSchedule:
         self._suspects: Mapping[Key, str] = {}  # grew without a hint at the last scan, and had none since
         self._unhinted: set[str] = set()  # had none until the next scan either: no hints come for them
         concerns = prefix_matcher(task.following.watched.patterns)
-        self._watcher = Watcher(wake, is_name=lambda path: path in self._names, concerns=concerns)
-        self._collecting = Collecting(pace)
+        self._watcher = Watcher(
+            wake, is_name=lambda path: path in self._names, concerns=concerns, pause=lambda: pace.pause
+        )
+        self._collecting = Collecting(pace, task.following.cut.block_bytes)
         self._scanned_at = self._polled_at = -math.inf
         self._took = 0.0
         self._has_hints = False  # hints come of everything that was found
@@ -97,7 +99,7 @@ class ScanSchedule:
         if now >= self._scan_at:
             self.scan()
             return
-        if self._wake.has_grown and self._collecting.is_due(now, lambda: sources.has_block(self._wake.grown)):
+        if self._wake.has_grown and self._collecting.is_due(now, lambda: sources.written_bytes(self._wake.grown)):
             self.check_hinted()
         if now >= self._polled_at + self._task.poll:
             self._polled_at = now

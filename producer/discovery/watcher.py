@@ -48,7 +48,7 @@ def _remote_device(line: str) -> int | None:
 
 MAX_HINTS = 5000
 """Maximum number of changed files between two scans. More cause a full scan."""
-PAUSE_SECONDS = 0.05
+PAUSE_SECONDS = 0.03
 """Between two reads of events: a file that is written without a pause costs one event, not one for each write."""
 READ_BYTES = 1024 * 1024
 _EVENT = struct.Struct("iIII")  # watch, mask, cookie, length of the name that follows
@@ -110,12 +110,21 @@ class Watcher:
     """Turns the kernel's notifications into hints. Trouble only costs the hints. Owned by the event loop.
 
     `is_name`: whether a path is known to lead to a file. `concerns`: whether a path that comes or goes matters at all.
+    `pause`: seconds between two reads of events.
     """
 
-    def __init__(self, wake: Wake, *, is_name: Callable[[str], bool], concerns: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        wake: Wake,
+        *,
+        is_name: Callable[[str], bool],
+        concerns: Callable[[str], bool],
+        pause: Callable[[], float] = lambda: PAUSE_SECONDS,
+    ) -> None:
         self._wake = wake
         self._is_name = is_name
         self._concerns = concerns
+        self._pause = pause
         self._loop = asyncio.get_running_loop()
         self._descriptor = -1
         self._directories: dict[int, set[str]] = {}  # by watch; several names may lead to one directory
@@ -218,7 +227,7 @@ class Watcher:
             return
         if self._reading is None:
             self._loop.remove_reader(self._descriptor)
-        self._reading = self._loop.call_later(PAUSE_SECONDS, self._read)
+        self._reading = self._loop.call_later(self._pause(), self._read)
 
     def _on_event(self, watch: int, mask: int, name: bytes) -> None:
         kinds = _inotify().InotifyConstants

@@ -150,14 +150,9 @@ class Tailer:
         self.is_unsettled |= bool(late)  # the next scan begins the missed ones first
         self._check([each for each in grown if each[0].id not in late], is_scan=False)
 
-    def has_block(self, paths: Iterable[str]) -> bool:
-        """Whether a whole block was written to the files that have `paths` since they were checked."""
-        left = self._table.following.cut.block_bytes
-        for _, reader in self._open_at(paths):
-            left -= max(0, reader.size_on_disk - reader.size)
-            if left <= 0:
-                return True
-        return False
+    def written_bytes(self, paths: Iterable[str]) -> int:
+        """Bytes that were written to the files that have `paths` since these were checked."""
+        return sum(max(0, reader.size_on_disk - reader.size) for _, reader in self._open_at(paths))
 
     def _open_at(self, paths: Iterable[str]) -> list[tuple[TrackedFile, FileReader]]:
         """The open files that have `paths`, as far as the last scan found them."""
