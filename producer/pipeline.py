@@ -328,6 +328,8 @@ class Pipeline:
         """Read while `batch` is sent, unless a task is due that must not meet a thread that reads."""
         ahead = BATCHES_AHEAD if is_full(batch) else min(1, len(batch))
         while len(self._batcher) < ahead and self._may_read and not self._scheduler.must_pause_reading:
+            if not self._batcher and self.delivery.tailer.idle:  # no thread reads: it is known
+                return
             self._batcher.begin(is_busy=ahead > 1)
 
     @property

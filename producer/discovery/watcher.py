@@ -208,7 +208,7 @@ class Watcher:
     # -- hints --------------------------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        """Turn the kernel's notifications into hints, and pause so that the kernel merges them, as long as some come."""
+        """Turn the kernel's notifications into hints. While some come, pause, so that the kernel merges them."""
         try:
             data = os.read(self._descriptor, READ_BYTES)
         except BlockingIOError:
