@@ -12,8 +12,8 @@ FOLLOWED_SECONDS = 0.05
 """Maximum delay of a line while somebody follows the host, or while the program drains."""
 MAX_PAUSE_SECONDS = 0.1
 """Maximum time between two reads of notifications: new files must be found soon, whatever the delay of lines is."""
-FIRST_LOOK_SECONDS = 0.125
-"""Time after the first line at which it is checked how much was written. A file may fill blocks long before."""
+LOOK_SECONDS = 0.125
+"""Minimum time between two checks of how much was written: a file may fill many blocks within the delay."""
 
 
 class Pace:
@@ -62,6 +62,7 @@ class Collecting:
         self._block_bytes = block_bytes
         self._since: float | None = None
         self._look_at = 0.0
+        self._fill_seconds = 0.0  # in which a block is full, at the rate of the last check
 
     def next_at(self) -> float:
         """When `is_due` must be called next, once something is to be read."""
@@ -70,15 +71,14 @@ class Collecting:
     def is_due(self, now: float, written_bytes: Callable[[], int]) -> bool:
         """Whether to read what was written: the oldest of it waited long enough, or it fills a block."""
         if self._since is None:
-            self._since, self._look_at = now, now + FIRST_LOOK_SECONDS
-        if now >= self._since + self._pace.wait:
-            return True
-        if now < self._look_at:
+            self._since, self._look_at = now, now + max(LOOK_SECONDS, self._fill_seconds)
+        is_old = now >= self._since + self._pace.wait
+        if not is_old and now < self._look_at:
             return False
         written, waited = written_bytes(), now - self._since
-        left = waited * self._block_bytes / max(1, written) - waited  # until a block is full, at this rate
-        self._look_at = now + max(FIRST_LOOK_SECONDS, left)
-        return written >= self._block_bytes
+        self._fill_seconds = waited * self._block_bytes / max(1, written)
+        self._look_at = now + max(LOOK_SECONDS, self._fill_seconds - waited)
+        return is_old or written >= self._block_bytes
 
     def end(self) -> None:
         """Everything that was to be read is read now."""

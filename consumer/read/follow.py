@@ -12,6 +12,7 @@ import bisect
 import contextlib
 import difflib
 import heapq
+import math
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
@@ -27,7 +28,9 @@ from consumer.archive.selection import Globs, Wanted
 from consumer.read.dedup import ArchivedSpans, Deduplicator, archived_spans
 from consumer.read.piece import Piece
 from shipper import layout
+from shipper.control import FOLLOW_SECONDS
 from shipper.errors import Poison, Transient, Unavailable
+from shipper.jetstream.connection import GRANT_HINT
 from shipper.jetstream.ordered_consumer import (
     OrderedReader,
     StartPosition,
@@ -253,6 +256,8 @@ PLAIN_FILE = "messages.log"
 OVERLAP_SECONDS = 600
 """A stream is read from so long before the end of what is archived of it: later messages may be archived first while
 a source waits for missing bytes, and the clock of another leader may be slow."""
+MOST_FOLLOWED = 100
+"""Hosts that are asked to send lines early: of more, the lines of a second are read together anyway."""
 POLL_SECONDS = 1.0
 """Interval of the checks for new streams and for a closed output."""
 
@@ -288,6 +293,9 @@ class FleetLog:
         self._ends: dict[str, StreamSnapshot] = {}
         self._taken: dict[str, int] = {}  # the last sequence of each stream that was cut
         self._hosts: set[str] = set()
+        self._sending: set[str] = set()  # hosts of the streams whose lines are meant
+        self._may_ask = True  # hosts to send lines early
+        self._asked_at = -math.inf
         self._parts: list[Part] = []  # of the archive, older than what the streams hold
         self._cutter = self._new_cutter(ArchivedSpans())
 
@@ -297,7 +305,9 @@ class FleetLog:
             if places.streams:
                 for seen in await (await self._session()).poll():
                     self._ends[seen.name] = seen
-                    self._hosts.update(filter(None, map(_host, seen.subjects)))
+                    hosts = set(filter(None, map(_host, seen.subjects)))
+                    self._hosts |= hosts
+                    self._sending.update(filter(self._wanted.hosts.takes, hosts))
             if places.archive is not None:
                 self._parts = places.archive.find(self._wanted, self._borders())
                 self._hosts.update(part.host for part in self._parts)
@@ -380,10 +390,26 @@ class FleetLog:
                     if time.monotonic() - looked > POLL_SECONDS:
                         idle()
                         await self._check_streams(watch)
+                        await self._ask_hosts(watch)
                         looked = time.monotonic()
                     if oldest := await merge.live(POLL_SECONDS):
-                        for piece in self._cutter.cut(self._take(oldest)):
+                        delivery = self._take(oldest)
+                        if (host := _host(delivery.subject)) and len(self._sending) <= MOST_FOLLOWED:
+                            self._sending.add(host)
+                        for piece in self._cutter.cut(delivery):
                             yield piece
+
+    async def _ask_hosts(self, watch: StreamWatcher) -> None:
+        """Ask the hosts whose lines are shown to send them early, as long as they are shown."""
+        if not self._may_ask or time.monotonic() < self._asked_at + FOLLOW_SECONDS / 2:
+            return
+        self._asked_at = time.monotonic()
+        if len(self._sending) > MOST_FOLLOWED:
+            self._may_ask = False
+            tell(f"more than {MOST_FOLLOWED} hosts: lines come up to a second late (max_delay); name fewer for less")
+        elif not await watch.follow(sorted(self._sending)):
+            self._may_ask = False
+            tell(f"lines come up to a second late (max_delay): no right to publish to ctl.ask.>; {GRANT_HINT}")
 
     async def _check_streams(self, watch: StreamWatcher) -> None:
         """Read new streams from their beginning, and forget those that were deleted."""

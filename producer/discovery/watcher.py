@@ -50,7 +50,8 @@ MAX_HINTS = 5000
 """Maximum number of changed files between two scans. More cause a full scan."""
 PAUSE_SECONDS = 0.03
 """Between two reads of events: a file that is written without a pause costs one event, not one for each write."""
-READ_BYTES = 1024 * 1024
+READ_BYTES = 64 * 1024
+"""Maximum bytes of one read of events; while more are there, the next read does not pause."""
 _EVENT = struct.Struct("iIII")  # watch, mask, cookie, length of the name that follows
 
 
@@ -227,7 +228,7 @@ class Watcher:
             return
         if self._reading is None:
             self._loop.remove_reader(self._descriptor)
-        self._reading = self._loop.call_later(self._pause(), self._read)
+        self._reading = self._loop.call_later(self._pause() if len(data) < READ_BYTES // 2 else 0, self._read)
 
     def _on_event(self, watch: int, mask: int, name: bytes) -> None:
         kinds = _inotify().InotifyConstants

@@ -9,19 +9,21 @@ import contextlib
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import nats.errors
 
+from shipper import control
+from shipper.control import FollowRequest
 from shipper.errors import ShipperError, StreamMissing
 from shipper.jetstream.connection import Connection, connect, info_with_subjects, pages
 from shipper.jetstream.direct_get import nanoseconds
 from shipper.jetstream.pull_loop import HEARTBEAT_SECONDS, NANOSECONDS, TOO_LARGE, PullLoop
 from shipper.model import Delivery
 from shipper.settings import NatsSettings
-from shipper.subjects import partition_of_stream, partition_subjects
+from shipper.subjects import control_ask, partition_of_stream, partition_subjects
 
 INACTIVE_SECONDS = 10
 EXPIRES_SECONDS = 20
@@ -268,6 +270,20 @@ class StreamWatcher:
         reader = OrderedReader(self._connection, stream, filters, start, budget=budget, news=news)
         self._readers.append(reader)
         return reader
+
+    async def follow(self, hosts: Iterable[str]) -> bool:
+        """Request that the producers of `hosts` send lines early for a while. False: this user may not."""
+        connection = self._connection
+        for number, host in enumerate(hosts):
+            subject = control_ask(host)
+            connection.dispensable.add(subject)
+            with connection.session_errors():
+                await connection.client.publish(subject, control.encode(FollowRequest().to_json()))
+                if number == 0:
+                    await connection.flush()  # a server that refuses one refuses all
+            if subject in connection.refused:
+                return False
+        return True
 
     async def stop(self, readers: Sequence[OrderedReader]) -> None:
         """End some readers, and remove their consumers."""
