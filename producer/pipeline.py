@@ -306,8 +306,8 @@ class Pipeline:
                 self.pulse.turn()
                 if batcher:
                     continue
-                await scheduler.run_due(session)
                 self._end_collecting()
+                await scheduler.run_due(session)
                 if self.migration.is_time_to_leave and not len(delivery.window):
                     await delivery.save()
                     return self.migration.set_out()

@@ -43,7 +43,9 @@ def _measured(of: str, place: Place, *, hosts: int, rate: int) -> list[Reading]:
         else:
             time.sleep(SECONDS)
         seconds = time.monotonic() - began
-        used = {name: 100 * (cpu_s - before[name]) / seconds for name, cpu_s in _cpu_s(on, producers, collector).items()}
+        used = {
+            name: 100 * (cpu_s - before[name]) / seconds for name, cpu_s in _cpu_s(on, producers, collector).items()
+        }
         for file in files:
             file.close()
     return [

@@ -340,7 +340,11 @@ class Clocked:
         task = producer.task()
         self.sources = new_tailer(task.following, self.checkpoints, clock=lambda: self.now)
         self.looks = ScanSchedule(
-            task, self.wake, SimpleNamespace(tailer=self.sources), Pace(task.max_delay, rouse=self.wake.rouse), clock=lambda: self.now
+            task,
+            self.wake,
+            SimpleNamespace(tailer=self.sources),
+            Pace(task.max_delay, rouse=self.wake.rouse),
+            clock=lambda: self.now,
         )
         self.looks.scan()
         self.looks.scan()  # the first one made the watches
