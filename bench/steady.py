@@ -1,6 +1,8 @@
 """A writer at a steady pace: lines that hold the moment of their writing, in turn over some files.
 
-python steady.py LINES_A_SECOND LINE_BYTES SECONDS TICK_SECONDS FILE...   a line: nanoseconds (monotonic), number, filling
+python steady.py LINES_A_SECOND LINE_BYTES SECONDS TICK_SECONDS FILE...
+
+Each line: nanoseconds (monotonic), a number, filling.
 """
 
 import os
