@@ -143,7 +143,7 @@ class Stage:
         return self._start([FSHIPPER, "consume", *arguments])
 
     def follow(self) -> Program:
-        """Somebody who follows the lines of all hosts."""
+        """A reader that follows the lines of all hosts."""
         return self._start([FSHIPPER, "tail", "-f", "--raw"])
 
     def loop(self, script: str, *arguments: object) -> Program:

@@ -19,7 +19,7 @@ from producer.heartbeat import Heartbeats
 from producer.inputs.factory import Inputs
 from producer.model import Destination, Entry, Place
 from producer.options import Task
-from producer.pace import Pace
+from producer.linger import Linger
 from producer.rate_limit import RateLimit
 from producer.scan_schedule import ScanSchedule
 from producer.scheduler import Scheduler
@@ -405,9 +405,9 @@ def pipeline_of(
     heartbeats = Heartbeats(task, destination, delivery, guard or HostNameGuard(task.host, task.prefix, None))
     check = DeliveryCheck(destination, delivery, rouse=wake.rouse)
     migration = Migration(task, checkpoints, destination, delivery, rouse=wake.rouse)
-    pace = Pace(task.max_delay, rouse=wake.rouse)
-    stop.on_request(pace.drain)
-    scans = ScanSchedule(task, wake, delivery, pace)
+    linger = Linger(task.max_delay, rouse=wake.rouse)
+    stop.on_request(linger.drain)
+    scans = ScanSchedule(task, wake, delivery, linger)
     deletion = ArchivedFileDeletion(task.delete_archived, destination, rouse=wake.rouse)
     cleaning = Cleaning(delivery, deletion, inputs, stop)
     tasks = [
@@ -429,7 +429,7 @@ def pipeline_of(
     ]
     scheduler = Scheduler(tasks, stop, wake, Pulse("the session"), task.poll)
     handshake = Handshake(checkpoints, delivery, Recovery(destination, task), migration, check)
-    control = ControlHandler(task, delivery, migration, check, pace.follow)
+    control = ControlHandler(task, delivery, migration, check, linger.follow)
     sessions = Sessions(connect, delivery, scheduler, heartbeats, migration, handshake, control)
     delivery.on_acknowledged(check.acknowledged)
     delivery.on_acknowledged(heartbeats.acknowledged)

@@ -1,4 +1,4 @@
-"""When files are scanned: changed files at the pace of the host after a hint, all files periodically or at every poll.
+"""When files are scanned: changed files a while after a hint (`linger.py`), all files periodically or at every poll.
 
 If every directory is watched, the full scan is a safety net only; otherwise it finds the changes.
 
@@ -14,7 +14,7 @@ from producer.discovery.patterns import prefix_matcher
 from producer.discovery.scanner import Key, ScanResult
 from producer.discovery.watcher import Wake, Watcher
 from producer.options import Task
-from producer.pace import Collecting, Pace
+from producer.linger import Collecting, Linger
 from producer.session.delivery import Delivery
 from shipper import events
 from shipper.ports import Publisher
@@ -30,7 +30,7 @@ class ScanSchedule:
     """The schedule of scans. Owned by the pipeline. The sources must not be read during a scan."""
 
     def __init__(
-        self, task: Task, wake: Wake, delivery: Delivery, pace: Pace, *, clock: Callable[[], float] = time.monotonic
+        self, task: Task, wake: Wake, delivery: Delivery, linger: Linger, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._task = task
         self._wake = wake
@@ -41,9 +41,9 @@ class ScanSchedule:
         self._unhinted: set[str] = set()  # had none until the next scan either: no hints come for them
         concerns = prefix_matcher(task.following.watched.patterns)
         self._watcher = Watcher(
-            wake, is_name=lambda path: path in self._names, concerns=concerns, pause=lambda: pace.pause
+            wake, is_name=lambda path: path in self._names, concerns=concerns, pause=lambda: linger.pause
         )
-        self._collecting = Collecting(pace, task.following.cut.block_bytes)
+        self._collecting = Collecting(linger, task.following.cut.block_bytes)
         self._scanned_at = self._polled_at = -math.inf
         self._took = 0.0
         self._has_hints = False  # hints come of everything that was found

@@ -15,7 +15,7 @@ from shipper.ports import Publisher
 
 _T = TypeVar("_T")
 MIN_SLEEP_SECONDS = 0.001
-LINGER_SECONDS = 0.02
+ROTATION_SECONDS = 0.02
 """Delay after a notification of new or renamed files, so that one scan finds all of a rotation."""
 
 
@@ -75,7 +75,7 @@ class Scheduler:
         """Sleep until there is news, at most `until` (monotonic). `is_idle`: a file that changes now is read next."""
         await self._wake.wait(self._nap(max(MIN_SLEEP_SECONDS, min(until, self.next_at) - self._clock())))
         if self._wake.names_changed and is_idle:
-            await asyncio.sleep(LINGER_SECONDS)
+            await asyncio.sleep(ROTATION_SECONDS)
 
     async def run_until(self, work: Coroutine[Any, Any, _T], *, before: str) -> _T:
         """The result of `work`. Tasks run meanwhile. Raises SessionLost: a stop was requested `before` that."""

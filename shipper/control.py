@@ -7,8 +7,7 @@
     ctl.down       collector          resend     ResendReply: whether missing bytes are sent again
     ctl.down `ask` `audit --hosts`    marks      MarksReply: how far the host shipped each source
     ctl.down       `partition` verbs  place      PlaceReply: the partition that the host sends to
-    ctl.ask        `audit --hosts`    marks      MarksReply: the same
-    ctl.ask        `tail -f`          follow     none: lines are sent early for a while
+    ctl.ask        `tail -f`          follow     none: the host sends lines early for a while
 
 A collector also sends a `ReceiptsReply` on `ctl.down` without a request. Every message is one JSON object with
 `"v": 1`. A reader ignores fields that it does not know, and requests of an unknown kind get no reply.
@@ -199,7 +198,7 @@ class PlaceRequest(_Question):
 
 
 FOLLOW_SECONDS = 10.0
-"""So long a `FollowRequest` counts. A follower repeats it in half of that time."""
+"""Time for which a `FollowRequest` counts. A follower repeats it in half of that time."""
 
 
 @dataclass(frozen=True, slots=True)

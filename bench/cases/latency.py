@@ -11,7 +11,7 @@ from suite import Case, Place
 
 from shipper import layout
 
-OF, FOLLOWED = "a line", "a line, while somebody follows"
+OF, FOLLOWED = "a line", "a line, while a reader follows"
 HOSTS = 10
 LINES_A_SECOND = 1000
 LINE_BYTES = 100
@@ -119,7 +119,7 @@ CASE = Case(
     run,
     lines=(
         Line("p99 under 1.2 s", OF, "p99", at_most=1200.0),
-        Line("p99 under 150 ms while somebody follows", FOLLOWED, "p99", at_most=150.0),
+        Line("p99 under 150 ms while a reader follows", FOLLOWED, "p99", at_most=150.0),
     ),
     notes=(
         f"each line holds the time of its write; the archive's open files are read every {1000 * POLL_SECONDS:g} ms;",

@@ -12,7 +12,6 @@ import bisect
 import contextlib
 import difflib
 import heapq
-import math
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
@@ -28,9 +27,7 @@ from consumer.archive.selection import Globs, Wanted
 from consumer.read.dedup import ArchivedSpans, Deduplicator, archived_spans
 from consumer.read.piece import Piece
 from shipper import layout
-from shipper.control import FOLLOW_SECONDS
 from shipper.errors import Poison, Transient, Unavailable
-from shipper.jetstream.connection import GRANT_HINT
 from shipper.jetstream.ordered_consumer import (
     OrderedReader,
     StartPosition,
@@ -257,7 +254,7 @@ OVERLAP_SECONDS = 600
 """A stream is read from so long before the end of what is archived of it: later messages may be archived first while
 a source waits for missing bytes, and the clock of another leader may be slow."""
 MOST_FOLLOWED = 100
-"""Hosts that are asked to send lines early: of more, the lines of a second are read together anyway."""
+"""Maximum number of hosts that are requested to send lines early. More hosts would cost the fleet too much."""
 POLL_SECONDS = 1.0
 """Interval of the checks for new streams and for a closed output."""
 
@@ -294,8 +291,7 @@ class FleetLog:
         self._taken: dict[str, int] = {}  # the last sequence of each stream that was cut
         self._hosts: set[str] = set()
         self._sending: set[str] = set()  # hosts of the streams whose lines are meant
-        self._may_ask = True  # hosts to send lines early
-        self._asked_at = -math.inf
+        self._are_early = True  # their lines, as they are requested to be
         self._parts: list[Part] = []  # of the archive, older than what the streams hold
         self._cutter = self._new_cutter(ArchivedSpans())
 
@@ -390,7 +386,7 @@ class FleetLog:
                     if time.monotonic() - looked > POLL_SECONDS:
                         idle()
                         await self._check_streams(watch)
-                        await self._ask_hosts(watch)
+                        await self._request_early_lines(watch)
                         looked = time.monotonic()
                     if oldest := await merge.live(POLL_SECONDS):
                         delivery = self._take(oldest)
@@ -399,17 +395,17 @@ class FleetLog:
                         for piece in self._cutter.cut(delivery):
                             yield piece
 
-    async def _ask_hosts(self, watch: StreamWatcher) -> None:
-        """Ask the hosts whose lines are shown to send them early, as long as they are shown."""
-        if not self._may_ask or time.monotonic() < self._asked_at + FOLLOW_SECONDS / 2:
+    async def _request_early_lines(self, watch: StreamWatcher) -> None:
+        """Request that the hosts whose lines are shown send them early, as long as they are shown."""
+        if not self._are_early:
             return
-        self._asked_at = time.monotonic()
+        late = "new lines come up to a second late (producer.max_delay)"
         if len(self._sending) > MOST_FOLLOWED:
-            self._may_ask = False
-            tell(f"more than {MOST_FOLLOWED} hosts: lines come up to a second late (max_delay); name fewer for less")
-        elif not await watch.follow(sorted(self._sending)):
-            self._may_ask = False
-            tell(f"lines come up to a second late (max_delay): no right to publish to ctl.ask.>; {GRANT_HINT}")
+            self._are_early = False
+            tell(f"{late}: there are more than {MOST_FOLLOWED} hosts; name fewer to see lines earlier")
+        elif not await watch.request_early_lines(sorted(self._sending)):
+            self._are_early = False
+            tell(f"{late}: no right to publish to ctl.ask.>; any `fshipper hosts add` writes the rights anew")
 
     async def _check_streams(self, watch: StreamWatcher) -> None:
         """Read new streams from their beginning, and forget those that were deleted."""

@@ -17,7 +17,7 @@ from producer.checkpoint.store import Checkpoints
 from producer.discovery import watcher as waking
 from producer.discovery.safe_open import Links
 from producer.discovery.watcher import Wake, Watcher, remote_devices
-from producer.pace import Pace
+from producer.linger import Linger
 from producer.scan_schedule import ScanSchedule, pause_seconds
 from producer.tailer.tailer import new_tailer
 
@@ -343,7 +343,7 @@ class Clocked:
             task,
             self.wake,
             SimpleNamespace(tailer=self.sources),
-            Pace(task.max_delay, rouse=self.wake.rouse),
+            Linger(task.max_delay, rouse=self.wake.rouse),
             clock=lambda: self.now,
         )
         self.looks.scan()

@@ -8,7 +8,7 @@ import pytest
 from harness.waiting import becomes
 from producing import HOST, Producer, append
 
-from producer.pace import FOLLOWED_SECONDS, LOOK_SECONDS, Collecting, Pace
+from producer.linger import FOLLOWED_SECONDS, LOOK_SECONDS, Collecting, Linger
 from shipper.control import FOLLOW_SECONDS, FollowRequest
 from shipper.subjects import control_ask, control_down
 
@@ -23,8 +23,8 @@ class Clocked:
     def __init__(self, max_delay: float, rate: int) -> None:
         self.now = 1000.0
         self.roused = 0
-        self.pace = Pace(max_delay, rouse=self.rouse, clock=lambda: self.now)
-        self._collecting = Collecting(self.pace, BLOCK_BYTES)
+        self.linger = Linger(max_delay, rouse=self.rouse, clock=lambda: self.now)
+        self._collecting = Collecting(self.linger, BLOCK_BYTES)
         self._rate = rate
         self._read_at = self.now
         self.looks = 0
@@ -35,7 +35,7 @@ class Clocked:
     def delay(self) -> float:
         """Seconds from the first write after the last read to the next read, the pause of notifications included."""
         self._read_at = self.now
-        self.now += self.pace.pause
+        self.now += self.linger.pause
         while not self._collecting.is_due(self.now, self._written):
             self.now = max(self.now + TICK_SECONDS, self._collecting.next_at())
         self._collecting.end()
@@ -75,22 +75,22 @@ def test_a_quiet_host_is_not_checked_for_full_blocks_again_and_again() -> None:
 
 def test_a_follower_is_served_early_for_a_while_and_wakes_the_host_once() -> None:
     clocked = Clocked(1.0, 1_000)
-    clocked.pace.follow()
-    clocked.pace.follow()
+    clocked.linger.follow()
+    clocked.linger.follow()
     assert clocked.roused == 1
     assert clocked.delay() <= FOLLOWED_SECONDS + TICK_SECONDS
     clocked.now += FOLLOW_SECONDS
     assert clocked.delay() >= 1.0 - TICK_SECONDS
-    clocked.pace.follow()
+    clocked.linger.follow()
     assert clocked.roused == 2
 
 
 def test_nobody_makes_a_host_slower_than_its_setting_nor_a_drain_wait() -> None:
     clocked = Clocked(0.02, 1_000)
-    clocked.pace.follow()
+    clocked.linger.follow()
     assert clocked.delay() <= 0.02 + TICK_SECONDS
     draining = Clocked(10.0, 1_000)
-    draining.pace.drain()
+    draining.linger.drain()
     assert draining.delay() <= FOLLOWED_SECONDS + TICK_SECONDS
     assert FOLLOWED_SECONDS < LOOK_SECONDS
 
@@ -154,7 +154,7 @@ async def test_a_request_holds_the_pace_for_its_fixed_time_only(tmp_path: Path, 
     producer = collecting(tmp_path, "app.log")
     async with producer.running():
         await becomes(lambda: len(producer.stream) == 1)
-        pace = producer.pipeline._scans._collecting._pace
+        linger = producer.pipeline._scans._collecting._linger
         for subject in (control_ask(HOST), control_down(HOST)):
             await producer.bus.ask(subject, {"v": 1, **hostile}, 0.1)
-        assert pace._followed_until <= pace._clock() + FOLLOW_SECONDS
+        assert linger._followed_until <= linger._clock() + FOLLOW_SECONDS

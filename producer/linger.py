@@ -1,4 +1,4 @@
-"""How long lines are collected before they are read: long while only the archive waits, short while somebody follows.
+"""How long lines are collected before they are read: long while only the archive waits, short while a reader follows.
 
 Each block costs the producer, the server and the collector about the same, however few lines it has.
 """
@@ -9,14 +9,14 @@ from collections.abc import Callable
 from shipper.control import FOLLOW_SECONDS
 
 FOLLOWED_SECONDS = 0.05
-"""Maximum delay of a line while somebody follows the host, or while the program drains."""
+"""Maximum delay of a line while a reader follows the host, or while the program drains."""
 MAX_PAUSE_SECONDS = 0.1
 """Maximum time between two reads of notifications: new files must be found soon, whatever the delay of lines is."""
 LOOK_SECONDS = 0.125
 """Minimum time between two checks of how much was written: a file may fill many blocks within the delay."""
 
 
-class Pace:
+class Linger:
     """The maximum delay of a line at this moment. Owned by the event loop."""
 
     def __init__(
@@ -28,7 +28,7 @@ class Pace:
         self._followed_until = float("-inf")
 
     def follow(self) -> None:
-        """Somebody follows the host: send lines early for `FOLLOW_SECONDS`."""
+        """A reader follows the host: send lines early for `FOLLOW_SECONDS`."""
         is_new = self._clock() >= self._followed_until
         self._followed_until = self._clock() + FOLLOW_SECONDS
         if is_new:
@@ -57,8 +57,8 @@ class Pace:
 class Collecting:
     """The lines that are being collected: since when, and when they are read at the latest. Owned by the scans."""
 
-    def __init__(self, pace: Pace, block_bytes: int) -> None:
-        self._pace = pace
+    def __init__(self, linger: Linger, block_bytes: int) -> None:
+        self._linger = linger
         self._block_bytes = block_bytes
         self._since: float | None = None
         self._look_at = 0.0
@@ -66,13 +66,13 @@ class Collecting:
 
     def next_at(self) -> float:
         """When `is_due` must be called next, once something is to be read."""
-        return float("-inf") if self._since is None else min(self._since + self._pace.wait, self._look_at)
+        return float("-inf") if self._since is None else min(self._since + self._linger.wait, self._look_at)
 
     def is_due(self, now: float, written_bytes: Callable[[], int]) -> bool:
         """Whether to read what was written: the oldest of it waited long enough, or it fills a block."""
         if self._since is None:
             self._since, self._look_at = now, now + max(LOOK_SECONDS, self._fill_seconds)
-        is_old = now >= self._since + self._pace.wait
+        is_old = now >= self._since + self._linger.wait
         if not is_old and now < self._look_at:
             return False
         written, waited = written_bytes(), now - self._since
