@@ -17,9 +17,9 @@ from producer.checkpoint.store import Checkpoints, checkpoint_needed
 from producer.discovery.watcher import Wake
 from producer.heartbeat import Heartbeats
 from producer.inputs.factory import Inputs
+from producer.linger import Linger
 from producer.model import Destination, Entry, Place
 from producer.options import Task
-from producer.linger import Linger
 from producer.rate_limit import RateLimit
 from producer.scan_schedule import ScanSchedule
 from producer.scheduler import Scheduler

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from producer.discovery.patterns import prefix_matcher
 from producer.discovery.scanner import Key, ScanResult
 from producer.discovery.watcher import Wake, Watcher
-from producer.options import Task
 from producer.linger import Collecting, Linger
+from producer.options import Task
 from producer.session.delivery import Delivery
 from shipper import events
 from shipper.ports import Publisher

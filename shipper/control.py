@@ -7,7 +7,7 @@
     ctl.down       collector          resend     ResendReply: whether missing bytes are sent again
     ctl.down `ask` `audit --hosts`    marks      MarksReply: how far the host shipped each source
     ctl.down       `partition` verbs  place      PlaceReply: the partition that the host sends to
-    ctl.ask        `tail -f`          follow     none: the host sends lines early for a while
+    `ctl.ask`      `tail -f`          follow     none: the host sends lines early for a while
 
 A collector also sends a `ReceiptsReply` on `ctl.down` without a request. Every message is one JSON object with
 `"v": 1`. A reader ignores fields that it does not know, and requests of an unknown kind get no reply.

@@ -405,7 +405,7 @@ class FleetLog:
             tell(f"{late}: there are more than {MOST_FOLLOWED} hosts; name fewer to see lines earlier")
         elif not await watch.request_early_lines(sorted(self._sending)):
             self._are_early = False
-            tell(f"{late}: no right to publish to ctl.ask.>; any `fshipper hosts add` writes the rights anew")
+            tell(f"{late}: the server refuses requests for earlier ones; `fshipper hosts add` writes the rights anew")
 
     async def _check_streams(self, watch: StreamWatcher) -> None:
         """Read new streams from their beginning, and forget those that were deleted."""

@@ -1,4 +1,4 @@
-"""How long lines are collected: until the delay is over, a block is full, somebody follows, or the work ends."""
+"""How long lines are collected: until the delay is over, a block is full, a reader follows, or the work ends."""
 
 import asyncio
 from collections.abc import Callable
