@@ -38,6 +38,7 @@ class Clocked:
         self.now += self.linger.pause
         while not self._collecting.is_due(self.now, self._written):
             self.now = max(self.now + TICK_SECONDS, self._collecting.next_at())
+            assert self.now < self._read_at + 100
         self._collecting.end()
         return self.now - self._read_at
 
