@@ -107,6 +107,7 @@ class Worker:
             self._sessions.pulse.turn(rest=self._take_seconds)
             if (left := self._next_take_at - time.monotonic()) > 0:
                 await self._stop.nap(left)
+                continue
             batch, is_read = await inbox.take(self._options.batch_bytes, self._take_seconds), False
             if batch:
                 size = sum(len(each.payload) for each in batch)

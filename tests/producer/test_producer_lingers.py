@@ -96,6 +96,12 @@ def test_nobody_makes_a_host_slower_than_its_setting_nor_a_drain_wait() -> None:
     assert FOLLOWED_SECONDS < LOOK_SECONDS
 
 
+@pytest.fixture(autouse=True)
+def _no_safety_scan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scan reads what is being collected, too."""
+    monkeypatch.setattr("producer.scan_schedule.SAFETY_SCAN_SECONDS", HOUR)
+
+
 def collecting(directory: Path, *patterns: str) -> Producer:
     """A producer that would collect lines for an hour, and that finds changes by notifications."""
     return Producer(directory, *patterns, max_delay=HOUR, poll=0.2, watch=True)
