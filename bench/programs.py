@@ -142,6 +142,10 @@ class Stage:
     def consume(self, *arguments: str) -> Program:
         return self._start([FSHIPPER, "consume", *arguments])
 
+    def follow(self) -> Program:
+        """A reader that follows the lines of all hosts."""
+        return self._start([FSHIPPER, "tail", "-f", "--raw"])
+
     def loop(self, script: str, *arguments: object) -> Program:
         """A bare loop of this folder, with the address of the server."""
         return self._start([sys.executable, str(HERE / script), self.server.url, *map(str, arguments)])
@@ -152,7 +156,8 @@ class Stage:
 
     def _start(self, command: list[str], **environment: str) -> Program:
         log = self.fleet.directory / f"program-{len(self.programs)}.log"
-        program = Program(command, self.fleet.environment(**OTHER_TREE, **environment), log)
+        chosen = self.fleet.environment(**OTHER_TREE, SHIPPER_MAX_DELAY=None, **environment)
+        program = Program(command, chosen, log)
         self.programs.append(program)
         return program
 

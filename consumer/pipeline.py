@@ -39,6 +39,10 @@ TAKE_SECONDS = 1.0
 """Seconds to wait for the first message of a batch."""
 DRAIN_TAKE_SECONDS = 0.05
 """The same for a worker that ends when the stream is read to its end."""
+GATHER_SECONDS = 0.05
+"""Minimum seconds between two commits of few lines: each syncs, whatever it holds."""
+GATHER_BYTES = 64 * 1024
+"""Payload of a batch from which on the next one does not wait."""
 TEXT_A_PAYLOAD = 2
 """Maximum bytes of text between two syncs, per byte of `batch_bytes`: with half as much, syncs took twice the time."""
 
@@ -64,6 +68,7 @@ class Worker:
         self._sessions = sessions
         self._stop = sessions.stop
         self._take_seconds = TAKE_SECONDS if options.until is Until.STOPPED else DRAIN_TAKE_SECONDS
+        self._next_take_at = 0.0  # monotonic
         self._cut_letters = 0
         self._over_budget: Counter[str] = Counter()  # messages by the budget of their host that was exhausted
         self.partition = options.partition
@@ -100,10 +105,16 @@ class Worker:
         self._sessions.established()
         while not self._stop.requested:
             self._sessions.pulse.turn(rest=self._take_seconds)
+            if (left := self._next_take_at - time.monotonic()) > 0:
+                await self._stop.nap(left)
+                continue
             batch, is_read = await inbox.take(self._options.batch_bytes, self._take_seconds), False
             if batch:
-                self._maintenance.stream.received(sum(len(each.payload) for each in batch))
+                size = sum(len(each.payload) for each in batch)
+                self._maintenance.stream.received(size)
                 await self._commit_all(inbox, batch)
+                gathers = size < GATHER_BYTES and self._options.until is Until.STOPPED
+                self._next_take_at = time.monotonic() + GATHER_SECONDS if gathers else 0.0
             elif is_read := await inbox.all_taken():
                 self._maintenance.stream.read_to_end()
                 self._sessions.progress()

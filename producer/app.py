@@ -405,6 +405,7 @@ def _task(settings: Settings, host: str, watched: Watched, *, once: bool, new: b
         labels=tuple(chosen.labels.items()),
         window_bytes=chosen.window,
         poll=chosen.poll,
+        max_delay=chosen.max_delay,
         watch=chosen.watch,
         ack_timeout=chosen.ack_timeout,
         checkpoint_every=chosen.checkpoint_every,

@@ -63,6 +63,11 @@ class ProduceOptions:
     window: Annotated[
         str | None, typer.Option(help="Most bytes in flight (SHIPPER_WINDOW)."), Key("producer.window")
     ] = None
+    max_delay: Annotated[
+        str | None,
+        typer.Option(help="Wait so long for more lines before they are sent together (SHIPPER_MAX_DELAY)."),
+        Key("producer.max_delay"),
+    ] = None
     poll: Annotated[
         str | None,
         typer.Option(help="Scan interval where notifications do not work (SHIPPER_POLL)."),

@@ -17,6 +17,7 @@ from producer.checkpoint.store import Checkpoints, checkpoint_needed
 from producer.discovery.watcher import Wake
 from producer.heartbeat import Heartbeats
 from producer.inputs.factory import Inputs
+from producer.linger import Linger
 from producer.model import Destination, Entry, Place
 from producer.options import Task
 from producer.rate_limit import RateLimit
@@ -145,6 +146,7 @@ class Pipeline:
         self._inputs = inputs
         self._trouble = "no session with the server yet"  # empty while the session works
         self._was_served = False  # a session worked, in which lines could be sent
+        self._ends_collecting: bool | None = None  # at a stop: what was being collected is still to be read
         delivery.on_acknowledged(self._acknowledged)
         self.pulse = scheduler.pulse  #: the progress of the main loop, for the watchdog
 
@@ -200,7 +202,8 @@ class Pipeline:
         delivery = self.delivery
         is_settled = not len(delivery.window)
         if self._stop.requested:
-            return (is_settled and not self._is_emptying) or self._stop.seconds_since_request > self._task.drain_within
+            is_over = is_settled and not self._is_emptying and not self._ends_collecting
+            return is_over or self._stop.seconds_since_request > self._task.drain_within
         ends = self._task.following.once or self._inputs.end_the_program
         return ends and is_settled and delivery.tailer.idle and self._inputs.is_over(delivery.progress)
 
@@ -303,6 +306,7 @@ class Pipeline:
                 self.pulse.turn()
                 if batcher:
                     continue
+                self._end_collecting()
                 await scheduler.run_due(session)
                 if self.migration.is_time_to_leave and not len(delivery.window):
                     await delivery.save()
@@ -324,6 +328,8 @@ class Pipeline:
         """Read while `batch` is sent, unless a task is due that must not meet a thread that reads."""
         ahead = BATCHES_AHEAD if is_full(batch) else min(1, len(batch))
         while len(self._batcher) < ahead and self._may_read and not self._scheduler.must_pause_reading:
+            if not self._batcher and self.delivery.tailer.idle:  # no thread reads: it is known
+                return
             self._batcher.begin(is_busy=ahead > 1)
 
     @property
@@ -332,7 +338,18 @@ class Pipeline:
         delivery = self.delivery
         if delivery.must_resend or self.migration.is_time_to_leave or not delivery.window.has_capacity:
             return False
-        return self._batcher.limit.budget(1) > 0 and (not self._stop.requested or self._is_emptying)
+        is_ending = self._stop.requested and not (self._is_emptying or self._ends_collecting)
+        return self._batcher.limit.budget(1) > 0 and not is_ending
+
+    def _end_collecting(self) -> None:
+        """At a stop: read the lines that were being collected. A backlog is left to the next start."""
+        if not self._stop.requested:
+            return
+        if self._ends_collecting is None:
+            self._ends_collecting = self.delivery.tailer.idle
+            if self._ends_collecting:
+                self._scans.check_hinted()
+        self._ends_collecting = self._ends_collecting and not self.delivery.tailer.idle
 
     async def _rest(self) -> None:
         """Sleep until there is news, a task or an ack is due, the rate limit allows to read, or the drain ends."""
@@ -388,7 +405,9 @@ def pipeline_of(
     heartbeats = Heartbeats(task, destination, delivery, guard or HostNameGuard(task.host, task.prefix, None))
     check = DeliveryCheck(destination, delivery, rouse=wake.rouse)
     migration = Migration(task, checkpoints, destination, delivery, rouse=wake.rouse)
-    scans = ScanSchedule(task, wake, delivery)
+    linger = Linger(task.max_delay, rouse=wake.rouse)
+    stop.on_request(linger.drain)
+    scans = ScanSchedule(task, wake, delivery, linger)
     deletion = ArchivedFileDeletion(task.delete_archived, destination, rouse=wake.rouse)
     cleaning = Cleaning(delivery, deletion, inputs, stop)
     tasks = [
@@ -410,7 +429,7 @@ def pipeline_of(
     ]
     scheduler = Scheduler(tasks, stop, wake, Pulse("the session"), task.poll)
     handshake = Handshake(checkpoints, delivery, Recovery(destination, task), migration, check)
-    control = ControlHandler(task, delivery, migration, check)
+    control = ControlHandler(task, delivery, migration, check, linger.follow)
     sessions = Sessions(connect, delivery, scheduler, heartbeats, migration, handshake, control)
     delivery.on_acknowledged(check.acknowledged)
     delivery.on_acknowledged(heartbeats.acknowledged)

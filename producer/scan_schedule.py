@@ -1,4 +1,4 @@
-"""When files are scanned: changed files soon after a hint, all files periodically or at every poll.
+"""When files are scanned: changed files a while after a hint (`linger.py`), all files periodically or at every poll.
 
 If every directory is watched, the full scan is a safety net only; otherwise it finds the changes.
 
@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from producer.discovery.patterns import prefix_matcher
 from producer.discovery.scanner import Key, ScanResult
 from producer.discovery.watcher import Wake, Watcher
+from producer.linger import Collecting, Linger
 from producer.options import Task
 from producer.session.delivery import Delivery
 from shipper import events
@@ -20,8 +21,6 @@ from shipper.ports import Publisher
 
 NAMES_SECONDS = 0.1
 """Minimum seconds between two full scans, however often names change."""
-HINTS_SECONDS = 0.1
-"""Minimum seconds between two checks of files with hints, while there is plenty to read."""
 SAFETY_SCAN_SECONDS = 10.0
 """Seconds between two full scans where hints come for every directory."""
 MAX_SAFETY_SCAN_SECONDS = 60.0
@@ -31,7 +30,7 @@ class ScanSchedule:
     """The schedule of scans. Owned by the pipeline. The sources must not be read during a scan."""
 
     def __init__(
-        self, task: Task, wake: Wake, delivery: Delivery, *, clock: Callable[[], float] = time.monotonic
+        self, task: Task, wake: Wake, delivery: Delivery, linger: Linger, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._task = task
         self._wake = wake
@@ -41,17 +40,24 @@ class ScanSchedule:
         self._suspects: Mapping[Key, str] = {}  # grew without a hint at the last scan, and had none since
         self._unhinted: set[str] = set()  # had none until the next scan either: no hints come for them
         concerns = prefix_matcher(task.following.watched.patterns)
-        self._watcher = Watcher(wake, is_name=lambda path: path in self._names, concerns=concerns)
-        self._scanned_at = self._polled_at = self._hinted_at = -math.inf
+        self._watcher = Watcher(
+            wake, is_name=lambda path: path in self._names, concerns=concerns, pause=lambda: linger.pause
+        )
+        self._collecting = Collecting(linger, task.following.cut.block_bytes)
+        self._scanned_at = self._polled_at = -math.inf
         self._took = 0.0
         self._has_hints = False  # hints come of everything that was found
 
     def next_at(self) -> float:
         """Monotonic time of the next scan. Never again with `once`."""
-        if self._task.following.once and not self._task.following.spools:
+        if self._is_once:
             return math.inf
         due = min(self._scan_at, self._polled_at + self._task.poll)
-        return min(due, self._hinted_at + HINTS_SECONDS) if self._wake.has_grown else due
+        return min(due, self._collecting.next_at()) if self._wake.has_grown else due
+
+    @property
+    def _is_once(self) -> bool:
+        return self._task.following.once and not self._task.following.spools
 
     @property
     def _scan_at(self) -> float:
@@ -63,6 +69,7 @@ class ScanSchedule:
     def scan(self) -> None:
         """Scan all files."""
         sources = self._delivery.tailer
+        hinted = {self._names.get(path) for path in self._take_hinted()}
         was_requested, self._wake.names_changed = self._wake.names_changed, False
         self._scanned_at = self._polled_at = self._clock()
         sources.scan()
@@ -70,7 +77,7 @@ class ScanSchedule:
         if self._task.watch and not following.once:
             self._names = found.names
             if self._has_hints and not was_requested:
-                self._note_unhinted(sources.grew)
+                self._note_unhinted({key: path for key, path in sources.grew.items() if key not in hinted})
             self._unhinted = {path for path in self._unhinted if path in found.names}
             blind = _has_files(self._watcher.watch(found.directories), found)
             self._has_hints = not (blind or self._unhinted or sources.is_unsettled)
@@ -86,20 +93,29 @@ class ScanSchedule:
 
     async def run(self, _: Publisher | None = None) -> None:
         """Scan all files if that is due, else check the files with hints and those that are about to end."""
-        now, grown = self._clock(), self._wake.take_grown()
-        if math.isinf(self.next_at()):
+        now, sources = self._clock(), self._delivery.tailer
+        if self._is_once:
             return
-        hinted = {self._names.get(path) for path in grown}
-        self._suspects = {key: path for key, path in self._suspects.items() if key not in hinted}
         if now >= self._scan_at:
             self.scan()
             return
-        if grown:
-            self._hinted_at = now
-            self._delivery.tailer.grown(grown)
+        if self._wake.has_grown and self._collecting.is_due(now, lambda: sources.written_bytes(self._wake.grown)):
+            self.check_hinted()
         if now >= self._polled_at + self._task.poll:
             self._polled_at = now
-            self._delivery.tailer.poll()
+            sources.poll()
+
+    def check_hinted(self) -> None:
+        """Check the files with hints now: the lines that were being collected can be read."""
+        self._delivery.tailer.grown(self._take_hinted())
+
+    def _take_hinted(self) -> set[str]:
+        """The files with hints, which are checked next: what is written from now on has new hints."""
+        self._collecting.end()
+        grown = self._wake.take_grown()
+        hinted = {self._names.get(path) for path in grown}
+        self._suspects = {key: path for key, path in self._suspects.items() if key not in hinted}
+        return grown
 
     def close(self) -> None:
         """Stop the watcher."""

@@ -15,8 +15,8 @@ from shipper.ports import Publisher
 
 _T = TypeVar("_T")
 MIN_SLEEP_SECONDS = 0.001
-LINGER_SECONDS = 0.02
-"""Delay after a notification of a file change, so that lines that are written one by one are sent together."""
+ROTATION_SECONDS = 0.02
+"""Delay after a notification of new or renamed files, so that one scan finds all of a rotation."""
 
 
 class Scheduler:
@@ -74,8 +74,8 @@ class Scheduler:
     async def sleep(self, until: float, *, is_idle: bool) -> None:
         """Sleep until there is news, at most `until` (monotonic). `is_idle`: a file that changes now is read next."""
         await self._wake.wait(self._nap(max(MIN_SLEEP_SECONDS, min(until, self.next_at) - self._clock())))
-        if self._wake.has_hints and is_idle:
-            await asyncio.sleep(LINGER_SECONDS)
+        if self._wake.names_changed and is_idle:
+            await asyncio.sleep(ROTATION_SECONDS)
 
     async def run_until(self, work: Coroutine[Any, Any, _T], *, before: str) -> _T:
         """The result of `work`. Tasks run meanwhile. Raises SessionLost: a stop was requested `before` that."""

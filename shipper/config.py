@@ -50,6 +50,7 @@ ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
     "SHIPPER_BLOCK": ("producer.block",),
     "SHIPPER_WINDOW": ("producer.window",),
     "SHIPPER_POLL": ("producer.poll",),
+    "SHIPPER_MAX_DELAY": ("producer.max_delay",),
     "SHIPPER_PARTIAL_AFTER": ("producer.partial_after",),
     "SHIPPER_HEARTBEAT": ("producer.heartbeat",),
     "SHIPPER_STATE": ("producer.state", "collector.state"),

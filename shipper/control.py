@@ -7,6 +7,7 @@
     ctl.down       collector          resend     ResendReply: whether missing bytes are sent again
     ctl.down `ask` `audit --hosts`    marks      MarksReply: how far the host shipped each source
     ctl.down       `partition` verbs  place      PlaceReply: the partition that the host sends to
+    `ctl.ask`      `tail -f`          follow     none: the host sends lines early for a while
 
 A collector also sends a `ReceiptsReply` on `ctl.down` without a request. Every message is one JSON object with
 `"v": 1`. A reader ignores fields that it does not know, and requests of an unknown kind get no reply.
@@ -196,7 +197,18 @@ class PlaceRequest(_Question):
     ASK: ClassVar = "place"
 
 
-Request = ReceiptsRequest | StreamRequest | FinishRequest | ResendRequest | MarksRequest | PlaceRequest
+FOLLOW_SECONDS = 10.0
+"""Time for which a `FollowRequest` counts. A follower repeats it in half of that time."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowRequest(_Question):
+    """A reader shows the lines of the host as they come, so that they are sent early. There is no reply."""
+
+    ASK: ClassVar = "follow"
+
+
+Request = ReceiptsRequest | StreamRequest | FinishRequest | ResendRequest | MarksRequest | PlaceRequest | FollowRequest
 
 
 def request_from_json(fields: Fields) -> Request | None:

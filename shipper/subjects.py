@@ -72,6 +72,11 @@ def checked_host(name: str) -> str:
     return host
 
 
+def is_host(name: str) -> bool:
+    """Whether a producer can have this name, as it is written in its subjects."""
+    return bool(_HOST.fullmatch(name)) and len(name) <= MAX_HOST_BYTES
+
+
 def is_everybodys(host: str) -> bool:
     """Whether `host` is a name that every machine has, so that hosts of one fleet would share it."""
     return host in _EVERYBODYS or host.endswith(".localhost") or host.startswith("127.")

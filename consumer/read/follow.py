@@ -253,6 +253,8 @@ PLAIN_FILE = "messages.log"
 OVERLAP_SECONDS = 600
 """A stream is read from so long before the end of what is archived of it: later messages may be archived first while
 a source waits for missing bytes, and the clock of another leader may be slow."""
+MOST_FOLLOWED = 100
+"""Maximum number of hosts that are requested to send lines early. More hosts would cost the fleet too much."""
 POLL_SECONDS = 1.0
 """Interval of the checks for new streams and for a closed output."""
 
@@ -288,6 +290,8 @@ class FleetLog:
         self._ends: dict[str, StreamSnapshot] = {}
         self._taken: dict[str, int] = {}  # the last sequence of each stream that was cut
         self._hosts: set[str] = set()
+        self._sending: set[str] = set()  # hosts of the streams whose lines are meant
+        self._are_early = True  # their lines, as they are requested to be
         self._parts: list[Part] = []  # of the archive, older than what the streams hold
         self._cutter = self._new_cutter(ArchivedSpans())
 
@@ -297,7 +301,9 @@ class FleetLog:
             if places.streams:
                 for seen in await (await self._session()).poll():
                     self._ends[seen.name] = seen
-                    self._hosts.update(filter(None, map(_host, seen.subjects)))
+                    hosts = set(filter(None, map(_host, seen.subjects)))
+                    self._hosts |= hosts
+                    self._sending.update(filter(self._wanted.hosts.takes, hosts))
             if places.archive is not None:
                 self._parts = places.archive.find(self._wanted, self._borders())
                 self._hosts.update(part.host for part in self._parts)
@@ -380,10 +386,26 @@ class FleetLog:
                     if time.monotonic() - looked > POLL_SECONDS:
                         idle()
                         await self._check_streams(watch)
+                        await self._request_early_lines(watch)
                         looked = time.monotonic()
                     if oldest := await merge.live(POLL_SECONDS):
-                        for piece in self._cutter.cut(self._take(oldest)):
+                        delivery = self._take(oldest)
+                        if (host := _host(delivery.subject)) and len(self._sending) <= MOST_FOLLOWED:
+                            self._sending.add(host)
+                        for piece in self._cutter.cut(delivery):
                             yield piece
+
+    async def _request_early_lines(self, watch: StreamWatcher) -> None:
+        """Request that the hosts whose lines are shown send them early, as long as they are shown."""
+        if not self._are_early:
+            return
+        late = "new lines come up to a second late (producer.max_delay)"
+        if len(self._sending) > MOST_FOLLOWED:
+            self._are_early = False
+            tell(f"{late}: there are more than {MOST_FOLLOWED} hosts; name fewer to see lines earlier")
+        elif not await watch.request_early_lines(sorted(self._sending)):
+            self._are_early = False
+            tell(f"{late}: the server refuses requests for earlier ones; `fshipper hosts add` writes the rights anew")
 
     async def _check_streams(self, watch: StreamWatcher) -> None:
         """Read new streams from their beginning, and forget those that were deleted."""

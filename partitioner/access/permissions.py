@@ -196,6 +196,7 @@ def _reader(prefix: str) -> Rights:
             f"{api}.STREAM.INFO.*",
             f"{api}.CONSUMER.INFO.>",
             *(f"{verb}.*.*" for verb in consumers),
+            control_ask(">"),  # so that hosts send early what is followed
         ),
         subscribe=("_INBOX_reader.>",),
         never=(

@@ -1,6 +1,7 @@
 """Tracks how far each source is acknowledged and archived, and saves what changed to the checkpoint when it is due."""
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -285,14 +286,16 @@ class CheckpointSaver:
     def __init__(self, every_seconds: float) -> None:
         self._every = every_seconds
         self._gap = FIRST_SAVE_SECONDS
-        self.next_at = 0.0  #: monotonic time before which nothing is saved, except on demand
+        self.next_at = math.inf  #: monotonic time before which nothing is saved, except on demand
 
     async def save_if_due(self, acks: AckTracker) -> None:
-        """Save what changed, if it is time."""
-        if acks.has_unsaved and time.monotonic() >= self.next_at:
-            self.next_at = time.monotonic() + min(self._gap, self._every)
-            self._gap *= 2
-            await self.save(acks)
+        """Save what changed, if it is time. What changes soon after, as the size of a file and an ack, is one save."""
+        if acks.has_unsaved:
+            self.next_at = min(self.next_at, time.monotonic() + min(self._gap, self._every))
+            if time.monotonic() >= self.next_at:
+                self.next_at = math.inf
+                self._gap *= 2
+                await self.save(acks)
 
     async def save(self, acks: AckTracker) -> None:
         """Save what changed."""

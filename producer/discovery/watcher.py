@@ -49,8 +49,9 @@ def _remote_device(line: str) -> int | None:
 MAX_HINTS = 5000
 """Maximum number of changed files between two scans. More cause a full scan."""
 PAUSE_SECONDS = 0.03
-"""Between two reads of events: a file that is written without a pause costs one hint."""
-READ_BYTES = 1024 * 1024
+"""Between two reads of events: a file that is written without a pause costs one event, not one for each write."""
+READ_BYTES = 64 * 1024
+"""Maximum bytes of one read of events; while more are there, the next read does not pause."""
 _EVENT = struct.Struct("iIII")  # watch, mask, cookie, length of the name that follows
 
 
@@ -69,13 +70,15 @@ class Wake:
         self._event.set()
 
     def hint(self, path: str | None) -> None:
-        """A file changed, or (None) names did."""
+        """A file changed, or (None) names did. Ends the sleep if it is the first of its kind since they were taken."""
         with self._lock:
+            before = (bool(self._grown), self.names_changed)
             if path is None or len(self._grown) >= MAX_HINTS:
                 self.names_changed = True
             else:
                 self._grown.add(path)
-        if not self._event.is_set():
+            is_news = (bool(self._grown), self.names_changed) != before
+        if is_news and not self._event.is_set():
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._event.set)
 
@@ -85,9 +88,10 @@ class Wake:
         return bool(self._grown)
 
     @property
-    def has_hints(self) -> bool:
-        """Whether hints came for changed files or names."""
-        return self.has_grown or self.names_changed
+    def grown(self) -> frozenset[str]:
+        """The files that changed since they were taken."""
+        with self._lock:
+            return frozenset(self._grown)
 
     def take_grown(self) -> set[str]:
         """The files that changed since the last call."""
@@ -107,12 +111,21 @@ class Watcher:
     """Turns the kernel's notifications into hints. Trouble only costs the hints. Owned by the event loop.
 
     `is_name`: whether a path is known to lead to a file. `concerns`: whether a path that comes or goes matters at all.
+    `pause`: seconds between two reads of events.
     """
 
-    def __init__(self, wake: Wake, *, is_name: Callable[[str], bool], concerns: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        wake: Wake,
+        *,
+        is_name: Callable[[str], bool],
+        concerns: Callable[[str], bool],
+        pause: Callable[[], float] = lambda: PAUSE_SECONDS,
+    ) -> None:
         self._wake = wake
         self._is_name = is_name
         self._concerns = concerns
+        self._pause = pause
         self._loop = asyncio.get_running_loop()
         self._descriptor = -1
         self._directories: dict[int, set[str]] = {}  # by watch; several names may lead to one directory
@@ -140,6 +153,7 @@ class Watcher:
         """Watch nothing any more."""
         if self._reading is not None:
             self._reading.cancel()
+            self._reading = None
         if self._descriptor >= 0:
             self._loop.remove_reader(self._descriptor)
             os.close(self._descriptor)
@@ -195,10 +209,13 @@ class Watcher:
     # -- hints --------------------------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        """Turn the kernel's notifications into hints, then pause so that the kernel merges them."""
+        """Turn the kernel's notifications into hints. While some come, pause, so that the kernel merges them."""
         try:
             data = os.read(self._descriptor, READ_BYTES)
         except BlockingIOError:
+            if self._reading is not None:
+                self._reading = None
+                self._loop.add_reader(self._descriptor, self._read)
             return
         except OSError as error:
             self._log_once(error.errno or errno.EIO, "inotify")
@@ -207,13 +224,11 @@ class Watcher:
             return
         for watch, mask, name in set(_events(data)):
             self._on_event(watch, mask, name)
-        self._loop.remove_reader(self._descriptor)
-        self._reading = self._loop.call_later(PAUSE_SECONDS, self._read_on)
-
-    def _read_on(self) -> None:
-        self._reading = None
-        if self._descriptor >= 0:
-            self._loop.add_reader(self._descriptor, self._read)
+        if self._descriptor < 0:
+            return
+        if self._reading is None:
+            self._loop.remove_reader(self._descriptor)
+        self._reading = self._loop.call_later(self._pause() if len(data) < READ_BYTES // 2 else 0, self._read)
 
     def _on_event(self, watch: int, mask: int, name: bytes) -> None:
         kinds = _inotify().InotifyConstants

@@ -10,6 +10,7 @@ from producer.session.delivery_check import DeliveryCheck
 from producer.session.migration import Migration
 from producer.tailer.tailer import Tailer
 from shipper.control import (
+    FollowRequest,
     MarksReply,
     MarksRequest,
     PlaceRequest,
@@ -80,12 +81,15 @@ def _mark(source: Source, archive: str, archive_name: Callable[[str], str]) -> S
 class ControlHandler:
     """Handles messages of collectors, and requests of operators. Owned by the pipeline."""
 
-    def __init__(self, task: Task, delivery: Delivery, migration: Migration, check: DeliveryCheck) -> None:
+    def __init__(
+        self, task: Task, delivery: Delivery, migration: Migration, check: DeliveryCheck, follow: Callable[[], None]
+    ) -> None:
         self._host = task.host
         self._archive_name = task.archive_name
         self._delivery = delivery
         self._migration = migration
         self._check = check
+        self._follow = follow
 
     async def listen(self, session: Publisher) -> None:
         """Handle messages of collectors and of operators from now on."""
@@ -97,8 +101,9 @@ class ControlHandler:
         await session.listen(control_down(self._host), self._handle)
 
     async def _from_operator(self, subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """An operator may read the offset of each source, and change nothing."""
-        return await self._handle(subject, message) if message.get("ask") == MarksRequest.ASK else None
+        """An operator may read the offset of each source, and follow the lines; nothing else."""
+        is_allowed = message.get("ask") in {MarksRequest.ASK, FollowRequest.ASK}
+        return await self._handle(subject, message) if is_allowed else None
 
     async def _handle(self, _subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The fields of the reply. None: there is none."""
@@ -119,4 +124,6 @@ class ControlHandler:
                 return MarksReply(tuple(marks)).to_json()
             case PlaceRequest():
                 return self._migration.answer().to_json()
+            case FollowRequest():
+                self._follow()
         return None

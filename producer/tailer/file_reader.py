@@ -213,6 +213,14 @@ class FileReader:
         except OSError:
             return False
 
+    @property
+    def size_on_disk(self) -> int:
+        """Bytes that the file has now. 0: unknown."""
+        try:
+            return self._stat().st_size
+        except OSError:
+            return 0
+
     def has_name(self) -> bool:
         """Whether some name still leads to the file, or that is unknown. Its inode number means nothing otherwise."""
         try:

@@ -143,13 +143,21 @@ class Tailer:
 
     def grown(self, paths: Iterable[str]) -> None:
         """Check the files that have `paths`, as far as the last scan found them. A hint from the watcher."""
-        files = [self._table.at(key) for key in {self.found.names.get(path) for path in paths} if key is not None]
-        grown = [(file, file.reader) for file in files if file is not None and file.reader is not None]
+        grown = self._open_at(paths)
         if any(reader.is_blank for _, reader in grown):
             self.resolver.refresh_listing()
         late = {file.id for file, reader in grown if self.rotation.must_wait(file, reader)}
         self.is_unsettled |= bool(late)  # the next scan begins the missed ones first
         self._check([each for each in grown if each[0].id not in late], is_scan=False)
+
+    def written_bytes(self, paths: Iterable[str]) -> int:
+        """Bytes that were written to the files that have `paths` since these were checked."""
+        return sum(max(0, reader.size_on_disk - reader.size) for _, reader in self._open_at(paths))
+
+    def _open_at(self, paths: Iterable[str]) -> list[tuple[TrackedFile, FileReader]]:
+        """The open files that have `paths`, as far as the last scan found them."""
+        files = [self._table.at(key) for key in {self.found.names.get(path) for path in paths} if key is not None]
+        return [(file, file.reader) for file in files if file is not None and file.reader is not None]
 
     def poll(self) -> None:
         """Check the files for which no hint comes: those that lost their names, and those that could not be read."""

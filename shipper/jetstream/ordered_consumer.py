@@ -6,22 +6,25 @@ forgets it `INACTIVE_SECONDS` after its reader died.
 
 import asyncio
 import contextlib
+import math
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import nats.errors
 
+from shipper import control
+from shipper.control import FOLLOW_SECONDS, FollowRequest
 from shipper.errors import ShipperError, StreamMissing
 from shipper.jetstream.connection import Connection, connect, info_with_subjects, pages
 from shipper.jetstream.direct_get import nanoseconds
 from shipper.jetstream.pull_loop import HEARTBEAT_SECONDS, NANOSECONDS, TOO_LARGE, PullLoop
 from shipper.model import Delivery
 from shipper.settings import NatsSettings
-from shipper.subjects import partition_of_stream, partition_subjects
+from shipper.subjects import control_ask, is_host, partition_of_stream, partition_subjects
 
 INACTIVE_SECONDS = 10
 EXPIRES_SECONDS = 20
@@ -225,6 +228,7 @@ class StreamWatcher:
     def __init__(self, connection: Connection, prefix: str) -> None:
         self._connection = connection
         self._prefix = prefix
+        self._requested_at = -math.inf  # early lines
         self._readers: list[OrderedReader] = []
 
     @classmethod
@@ -268,6 +272,23 @@ class StreamWatcher:
         reader = OrderedReader(self._connection, stream, filters, start, budget=budget, news=news)
         self._readers.append(reader)
         return reader
+
+    async def request_early_lines(self, hosts: Iterable[str]) -> bool:
+        """Request that the producers of `hosts` send lines early, again and again. False: the server refuses that."""
+        connection, now = self._connection, time.monotonic()
+        if now < self._requested_at + FOLLOW_SECONDS / 2:
+            return True
+        self._requested_at = now
+        for number, host in enumerate(filter(is_host, hosts)):
+            subject = control_ask(host)
+            connection.dispensable.add(subject)
+            with connection.session_errors():
+                await connection.client.publish(subject, control.encode(FollowRequest().to_json()))
+                if number == 0:
+                    await connection.flush()  # a server that refuses one refuses all
+            if subject in connection.refused:
+                return False
+        return True
 
     async def stop(self, readers: Sequence[OrderedReader]) -> None:
         """End some readers, and remove their consumers."""

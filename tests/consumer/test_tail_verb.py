@@ -51,6 +51,23 @@ def test_a_line_of_one_of_201_hosts_is_there_soon_after_its_write_and_ctrl_c_lea
     assert fleet.readers() == []
 
 
+def test_a_follower_does_not_wait_for_the_delay_of_the_host(fleet: TailFleet, tmp_path: Path):
+    path = tmp_path / "access.log"
+    path.write_text("before\n")
+    producer = fleet.start("produce", str(path), HOSTNAME=WEB, SHIPPER_MAX_DELAY="10s")
+    until(lambda: "session_begun" in producer.log, what=lambda: producer.log)
+    following = fleet.follow(WEB)
+    following.writes(b"before\n")
+    seconds = []
+    for number in range(5):
+        line = f"line {number}\n".encode()
+        with path.open("ab") as file:
+            file.write(line)
+        seconds.append(following.writes(line))
+    assert statistics.median(seconds) < LIMIT_SECONDS
+    assert following.complained() == ""
+
+
 def test_all_hosts_are_one_log_in_the_order_in_which_it_was_stored(fleet: TailFleet):
     sources = logs([WEB, DB, "web2.example.net"], lines=3)
     messages = [

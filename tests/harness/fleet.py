@@ -89,6 +89,7 @@ class Fleet:
             "SHIPPER_DIRECTORY": str(self.archive),
             "SHIPPER_STATE": str(self.directory / "state"),
             "SHIPPER_LISTEN": "127.0.0.1:0",
+            "SHIPPER_MAX_DELAY": "0.02",  # a test waits for lines, not for more of them
         } | more  # fmt: skip
         return {name: value for name, value in wanted.items() if value is not None}
 

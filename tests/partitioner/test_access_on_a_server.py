@@ -114,19 +114,45 @@ def test_programs_that_live_on_lack_no_right(world: Secured, tmp_path: Path) -> 
         return {host["host"]: host["state"] for host in json.loads(done.stdout)["hosts"]}.get(HOST, "")
 
     until(lambda: state() in {"quiet", "shipping"}, what=lambda: producer.log)
+    follower = world.fleet.start("tail", "-f", "--raw", HOST, **world.as_("reader"))
+    until(lambda: "three" in follower.log, what=lambda: follower.log)
     with log.open("ab") as more:
         more.write(LINES)
     until(lambda: world.fleet.archived(HOST, log) == LINES * 2, what=lambda: collector.log)
+    until(lambda: follower.log.count("three") == 2, what=lambda: follower.log)
+    assert "late" not in follower.log
+    follower.stop()
     for program in (producer, collector, server):
         assert program.stop() == 0
         assert "refuses" not in program.log
         assert "refused" not in program.log
 
 
+def test_a_reader_with_the_rights_of_an_older_version_follows_and_reports_that_lines_come_late(tmp_path: Path) -> None:
+    with contextlib.contextmanager(secured)(tmp_path, tokens=False) as world:
+        conf = world.place / "accounts.conf"
+        text = conf.read_text()
+        older = text.replace(', "ctl.ask.>"', "", 1)
+        assert older != text
+        conf.write_text(older)
+        world.server.restart()
+        apply(world)
+        log = tmp_path / "app.log"
+        log.write_bytes(LINES)
+        world.fleet.start("produce", str(log), HOSTNAME=HOST, **world.as_(HOST))
+        follower = world.fleet.start("tail", "-f", "--raw", HOST, **world.as_("reader"))
+        until(lambda: "three" in follower.log, what=lambda: follower.log)
+        until(lambda: "note: new lines come up to a second late" in follower.log, what=lambda: follower.log)
+        with log.open("ab") as more:
+            more.write(b"four\n")
+        until(lambda: "four" in follower.log, what=lambda: follower.log)
+
+
 @pytest.mark.parametrize(
     "subject",
     [
         f"logs.p0.{OTHER}",
+        f"ctl.ask.{OTHER}",
         f"logs.p1.{HOST}.more",
         f"ctl.up.{OTHER}",
         f"ctl.down.{HOST}",

@@ -17,6 +17,7 @@ from producer.checkpoint.store import Checkpoints
 from producer.discovery import watcher as waking
 from producer.discovery.safe_open import Links
 from producer.discovery.watcher import Wake, Watcher, remote_devices
+from producer.linger import Linger
 from producer.scan_schedule import ScanSchedule, pause_seconds
 from producer.tailer.tailer import new_tailer
 
@@ -40,7 +41,7 @@ def inotify_instances() -> int:
 
 
 async def hinted(wake: Wake) -> set[str]:
-    await becomes(lambda: wake.has_hints, within=5.0)
+    await becomes(lambda: wake.has_grown or wake.names_changed, within=5.0)
     return wake.take_grown()
 
 
@@ -217,7 +218,7 @@ async def shipped(producer: Producer, line: bytes) -> None:
         archive = producer.archived()
         return any(archive.text(Path(name)).endswith(line) for name in archive.files.values())
 
-    await becomes(lambda: is_there() and not producer.pipeline._scheduler._wake.has_hints, within=8.0)
+    await becomes(lambda: is_there() and not producer.pipeline._scheduler._wake.names_changed, within=8.0)
 
 
 def new_name(root: Path) -> Path:
@@ -338,7 +339,13 @@ class Clocked:
         self.checkpoints = Checkpoints(producer.directory / "clocked.sqlite")
         task = producer.task()
         self.sources = new_tailer(task.following, self.checkpoints, clock=lambda: self.now)
-        self.looks = ScanSchedule(task, self.wake, SimpleNamespace(tailer=self.sources), clock=lambda: self.now)
+        self.looks = ScanSchedule(
+            task,
+            self.wake,
+            SimpleNamespace(tailer=self.sources),
+            Linger(task.max_delay, rouse=self.wake.rouse),
+            clock=lambda: self.now,
+        )
         self.looks.scan()
         self.looks.scan()  # the first one made the watches
 

@@ -1,0 +1,167 @@
+"""How long lines are collected: until the delay is over, a block is full, a reader follows, or the work ends."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from harness.waiting import becomes
+from producing import HOST, Producer, append
+
+from producer.linger import FOLLOWED_SECONDS, LOOK_SECONDS, Collecting, Linger
+from shipper.control import FOLLOW_SECONDS, FollowRequest
+from shipper.subjects import control_ask, control_down
+
+BLOCK_BYTES = 64 * 1024
+HOUR = 3600.0
+TICK_SECONDS = 0.01
+
+
+class Clocked:
+    """Lines that are written all the time at one rate, on a clock that the test moves."""
+
+    def __init__(self, max_delay: float, rate: int) -> None:
+        self.now = 1000.0
+        self.roused = 0
+        self.linger = Linger(max_delay, rouse=self.rouse, clock=lambda: self.now)
+        self._collecting = Collecting(self.linger, BLOCK_BYTES)
+        self._rate = rate
+        self._read_at = self.now
+        self.looks = 0
+
+    def rouse(self) -> None:
+        self.roused += 1
+
+    def delay(self) -> float:
+        """Seconds from the first write after the last read to the next read, the pause of notifications included."""
+        self._read_at = self.now
+        self.now += self.linger.pause
+        while not self._collecting.is_due(self.now, self._written):
+            self.now = max(self.now + TICK_SECONDS, self._collecting.next_at())
+            assert self.now < self._read_at + 100
+        self._collecting.end()
+        return self.now - self._read_at
+
+    def _written(self) -> int:
+        self.looks += 1
+        return round((self.now - self._read_at) * self._rate)
+
+
+@pytest.mark.parametrize(
+    ("max_delay", "rate", "longest", "shortest"),
+    [
+        (1.0, 1_000, 1.0, 1.0),
+        (0.02, 1_000, 0.02, 0.02),
+        (10.0, 1_000, 10.0, 10.0),
+        (1.0, 100_000_000, 0.3, 0.1),  # a block is full long before the delay is over
+        (10.0, BLOCK_BYTES // 4, 4.6, 4.0),
+    ],
+)
+def test_what_is_written_all_the_time_is_read_when_its_oldest_byte_is_old_or_a_block_is_full(
+    max_delay: float, rate: int, longest: float, shortest: float
+) -> None:
+    clocked = Clocked(max_delay, rate)
+    for _ in range(5):
+        assert shortest - TICK_SECONDS <= clocked.delay() <= longest + 2 * TICK_SECONDS
+
+
+def test_a_quiet_host_is_not_checked_for_full_blocks_again_and_again() -> None:
+    clocked = Clocked(10.0, 1_000)
+    clocked.delay()
+    clocked.looks = 0
+    for _ in range(5):
+        clocked.delay()
+    assert clocked.looks <= 2 * 5
+
+
+def test_a_follower_is_served_early_for_a_while_and_wakes_the_host_once() -> None:
+    clocked = Clocked(1.0, 1_000)
+    clocked.linger.follow()
+    clocked.linger.follow()
+    assert clocked.roused == 1
+    assert clocked.delay() <= FOLLOWED_SECONDS + TICK_SECONDS
+    clocked.now += FOLLOW_SECONDS
+    assert clocked.delay() >= 1.0 - TICK_SECONDS
+    clocked.linger.follow()
+    assert clocked.roused == 2
+
+
+def test_nobody_makes_a_host_slower_than_its_setting_nor_a_drain_wait() -> None:
+    clocked = Clocked(0.02, 1_000)
+    clocked.linger.follow()
+    assert clocked.delay() <= 0.02 + TICK_SECONDS
+    draining = Clocked(10.0, 1_000)
+    draining.linger.drain()
+    assert draining.delay() <= FOLLOWED_SECONDS + TICK_SECONDS
+    assert FOLLOWED_SECONDS < LOOK_SECONDS
+
+
+@pytest.fixture(autouse=True)
+def _no_safety_scan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scan reads what is being collected, too."""
+    monkeypatch.setattr("producer.scan_schedule.SAFETY_SCAN_SECONDS", HOUR)
+
+
+def collecting(directory: Path, *patterns: str) -> Producer:
+    """A producer that would collect lines for an hour, and that finds changes by notifications."""
+    return Producer(directory, *patterns, max_delay=HOUR, poll=0.2, watch=True)
+
+
+def is_watched(producer: Producer) -> Callable[[], bool]:
+    """Whether only notifications lead to reads from now on."""
+    scans = producer.pipeline._scans
+    return lambda: scans._has_hints and not scans._wake.names_changed
+
+
+def is_collected(producer: Producer, path: Path) -> Callable[[], bool]:
+    """Whether lines of a file wait for more."""
+    return lambda: str(path) in producer.pipeline._scheduler._wake.grown
+
+
+async def test_lines_are_collected_and_a_stop_sends_them(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.log", tmp_path / "b.log"]
+    for path in paths:
+        append(path, b"one\n")
+    producer = collecting(tmp_path, "a.log", "b.log")
+    async with producer.running():
+        await becomes(lambda: len(producer.stream) == 2)
+        await becomes(is_watched(producer))
+        for path in paths:
+            append(path, b"collected\n")
+            await becomes(is_collected(producer, path))
+        await asyncio.sleep(5 * 0.2)  # further turns of the loop send nothing
+        assert len(producer.stream) == 2
+    assert [producer.archived().text(str(path)) for path in paths] == [path.read_bytes() for path in paths]
+
+
+@pytest.mark.parametrize("early", ["full block", "rotated", "follower"])
+async def test_lines_are_sent_early(tmp_path: Path, early: str) -> None:
+    path = tmp_path / "app.log"
+    append(path, b"one\n")
+    producer = collecting(tmp_path, "app.log*")
+    async with producer.running():
+        await becomes(lambda: len(producer.stream) == 1)
+        await becomes(is_watched(producer))
+        append(path, b"collected\n")
+        await becomes(is_collected(producer, path))
+        if early == "full block":
+            append(path, b"more of it\n" * (BLOCK_BYTES // 10))
+        elif early == "rotated":
+            path.rename(tmp_path / "app.log.1")
+            path.write_bytes(b"")
+        else:
+            await producer.bus.ask(control_ask(HOST), FollowRequest().to_json(), 0.1)
+        await becomes(lambda: len(producer.stream) > 1)
+        assert not producer.stop.requested
+
+
+@pytest.mark.parametrize("hostile", [{}, {"ask": "follow", "seconds": 1e9}, {"ask": ["follow"]}, {"ask": "resend"}])
+async def test_a_request_holds_the_pace_for_its_fixed_time_only(tmp_path: Path, hostile: dict[str, object]) -> None:
+    append(tmp_path / "app.log", b"one\n")
+    producer = collecting(tmp_path, "app.log")
+    async with producer.running():
+        await becomes(lambda: len(producer.stream) == 1)
+        linger = producer.pipeline._scans._collecting._linger
+        for subject in (control_ask(HOST), control_down(HOST)):
+            await producer.bus.ask(subject, {"v": 1, **hostile}, 0.1)
+        assert linger._followed_until <= linger._clock() + FOLLOW_SECONDS
