@@ -22,7 +22,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import ConnectionClosedError, Error, NoRespondersError
 
-from shipper.jetstream.protocol_filter import ProtocolFilter, RawMessage
+from shipper.jetstream.protocol_filter import ProtocolFilter, RawMessage, ReadRun
 
 _END = b"\r\n"
 nats.aio.client.DEFAULT_BUFFER_SIZE = 256 * 1024  # type: ignore[attr-defined,unused-ignore]
@@ -89,6 +89,7 @@ class TolerantClient(Client):
         self._direct: dict[int, Callable[[Message], None]] = {}
         self._told: set[asyncio.Task[None]] = set()  # of errors
         self._needs_tls = False
+        self._filter: ProtocolFilter | None = None
 
     def require_tls(self) -> None:
         """Send nothing but a TLS handshake, not even the user, until the connection is encrypted.
@@ -134,9 +135,15 @@ class TolerantClient(Client):
         if isinstance(way, asyncio.StreamReaderProtocol) and socket.get_extra_info("ssl_object") is None:
             sieve = ProtocolFilter(way, self._direct.__contains__, self._take)
             socket.set_protocol(sieve)
+            self._filter = sieve
             came = bytes(reader._buffer)  # noqa: SLF001 - whole lines were read of what came before
             reader._buffer.clear()  # noqa: SLF001
             sieve.put(came)
+
+    def read_runs_by(self, read_run: ReadRun) -> None:
+        """Let `read_run` take many small messages at a time, where messages are taken from the socket."""
+        if self._filter is not None:
+            self._filter.read_run = read_run
 
     async def request(
         self,

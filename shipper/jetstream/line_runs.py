@@ -1,0 +1,187 @@
+"""Reads runs of one-line messages out of what a socket received, and puts each run together as one delivery.
+
+Line mode sends a message a line, and any client may publish plain messages. Parsing each of them alone takes five times
+as long as writing it. A run is consecutive messages of one subject that differ only in their place and line, stored in
+the same second. Its lines become one block, which says exactly what they say: the spans follow each other, and every
+CRC-32 is checked. Messages that do not fit together are delivered one by one.
+"""
+
+import functools
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from operator import lt
+from typing import NamedTuple
+
+from shipper.bytes_ops import crc32
+from shipper.jetstream.fast_client import parse_headers
+from shipper.model import MAX_BLOCK_BYTES, Delivery, Run
+
+MOST_MESSAGES = 4096
+"""Maximum messages of a run."""
+_FIRST_LINE = rb" ([^ \r\n]+) (\d{1,18}) (\$JS\.ACK\.[^. \r\n]+\.[^. \r\n]+\.\d+\.(\d{1,18})\.(\d{1,18})\.(\d+)(\d{9})\.(\d{1,18})) "
+_PLACE = rb"(Log-Span: (\d{1,18})-(\d{1,18})\r\nLog-Crc: ([0-9a-f]{8})-([0-9a-f]{8})\r\n\r\n)"
+_LINE = rb"([^\n]*)\r\n"
+_PLAIN = re.compile(rb"MSG" + _FIRST_LINE + rb"(\d{1,9})\r\n" + _LINE)
+_SHARED_BEGINS = re.compile(rb"HMSG" + _FIRST_LINE + rb"(\d{1,9}) (\d{1,9})\r\n(?=NATS/1\.0\r\nLog-Id: )")
+MOST_SHARED_BYTES = 8192
+_ALLOWED = frozenset(
+    {"Log-Id", "Log-File", "Log-Origin", "Log-Lines", "Log-Time", "Log-Map", "Log-Encoding", "Log-Labels"}
+    | {"Shipper-Zone"}
+)
+"""The headers that all lines of a run share. With others, such as edits or the end of a source, a message is alone."""
+
+
+class Arrived(NamedTuple):
+    """A delivery with the consumer sequences of its messages."""
+
+    delivery: Delivery
+    first: int
+    last: int
+
+
+class _Message(NamedTuple):
+    """One message as it is in the buffer."""
+
+    subject: bytes
+    reply: bytes
+    sequence: bytes
+    consumer_sequence: bytes
+    second: bytes
+    fraction: bytes  #: nine digits
+    pending: bytes
+    shared: bytes  #: headers that the messages of a run have in common; empty: a plain message
+    place: bytes  #: the other headers
+    start: bytes
+    end: bytes
+    block_crc: bytes
+    source_crc: bytes
+    line: bytes
+
+    @property
+    def time_ns(self) -> int:
+        """When the server stored it."""
+        return int(self.second + self.fraction)
+
+
+@functools.lru_cache(maxsize=256)
+def _block_pattern(shared_bytes: int) -> re.Pattern[bytes]:
+    """A message in line mode whose shared headers have this length."""
+    shared = rb"(?s:(.{%d}))" % shared_bytes
+    return re.compile(rb"HMSG" + _FIRST_LINE + rb"(\d{1,9}) (\d{1,9})\r\n" + shared + _PLACE + _LINE)
+
+
+def read_runs(buffer: bytearray, begin: int, end: int, sid: int) -> tuple[list[Arrived], int]:
+    """The deliveries of subscription `sid` that begin at `begin`, and where they end.
+
+    None, and `begin`, where the next message is no one-line message, or not all of it is there.
+    """
+    messages, at = _messages(buffer, begin, end, b"%d" % sid)
+    arrived: list[Arrived] = []
+    for _, group in itertools.groupby(messages, key=lambda each: (each.subject, each.second, each.shared)):
+        arrived += _deliveries(list(group))
+    return arrived, at
+
+
+def _messages(buffer: bytearray, begin: int, end: int, sid: bytes) -> tuple[list[_Message], int]:
+    found: list[_Message] = []
+    if buffer.startswith(b"MSG ", begin):
+        match, is_plain = _PLAIN.match, True
+    else:
+        first = _SHARED_BEGINS.match(buffer, begin, end)
+        place = buffer.find(b"Log-Span: ", first.end(), first.end() + MOST_SHARED_BYTES) if first else -1
+        if first is None or place < 0:
+            return found, begin
+        match, is_plain = _block_pattern(place - first.end()).match, False
+    at, size = begin, 0
+    while len(found) < MOST_MESSAGES and size < MAX_BLOCK_BYTES and (next_ := match(buffer, at, end)):
+        subject, of, reply, sequence, number, second, fraction, pending, *rest = next_.groups()
+        if is_plain:
+            total, line = rest
+            is_whole, own = int(total) == len(line), (b"", b"", b"", b"", b"", b"", line)
+        else:
+            head, total, shared, place_, start, stop, block_crc, source_crc, line = rest
+            is_whole = int(head) == len(shared) + len(place_) and int(total) == int(head) + len(line)
+            own = (shared, place_, start, stop, block_crc, source_crc, line)
+        size += len(line) + 1
+        if not is_whole or of != sid or size > MAX_BLOCK_BYTES:
+            break
+        found.append(_Message(subject, reply, sequence, number, second, fraction, pending, *own))
+        at = next_.end()
+    return found, at
+
+
+def _deliveries(messages: list[_Message]) -> Iterator[Arrived]:
+    """One delivery of all messages, if they fit together; else one for each."""
+    sequences = [int(each.sequence) for each in messages]
+    numbers = [int(each.consumer_sequence) for each in messages]
+    if len(messages) > 1 and _follow(sequences, numbers):
+        run = Run(tuple(sequences), tuple(each.time_ns for each in messages))
+        together = _block(messages, run) if messages[0].shared else _plain(messages, run)
+        if together is not None:
+            yield Arrived(together, numbers[0], numbers[-1])
+            return
+    for message, number in zip(messages, numbers, strict=True):
+        headers = parse_headers(message.shared + message.place).fields if message.shared else {}
+        yield Arrived(_delivery(message, headers, message.line), number, number)
+
+
+def _follow(sequences: Sequence[int], numbers: Sequence[int]) -> bool:
+    grows = all(map(lt, sequences, sequences[1:]))
+    return grows and numbers[-1] - numbers[0] == len(numbers) - 1 and all(map(lt, numbers, numbers[1:]))
+
+
+def _block(messages: Sequence[_Message], run: Run) -> Delivery | None:
+    """The lines of one source as one block. None: they do not follow each other, or a CRC-32 differs."""
+    first, last = messages[0], messages[-1]
+    shared = _shared(first.shared)
+    if shared is None or any(map(_differ, messages, messages[1:])):
+        return None
+    lines = [each.line + b"\n" for each in messages]
+    if any(len(line) != int(each.end) - int(each.start) for line, each in zip(lines, messages, strict=True)):
+        return None
+    if any(crc32(line) != int(each.block_crc, 16) for line, each in zip(lines, messages, strict=True)):
+        return None
+    sums = itertools.accumulate(lines[1:], lambda crc, line: crc32(line, crc), initial=int(first.source_crc, 16))
+    if any(crc != int(each.source_crc, 16) for crc, each in zip(sums, messages, strict=True)):
+        return None
+    text = b"".join(lines)
+    headers = shared | {
+        "Log-Span": f"{int(first.start)}-{int(last.end)}",
+        "Log-Lines": str(len(lines)),
+        "Log-Crc": f"{crc32(text):08x}-{last.source_crc.decode()}",
+    }
+    return _delivery(last, headers, text, run)
+
+
+def _differ(one: _Message, following: _Message) -> bool:
+    return one.end != following.start
+
+
+def _plain(messages: Sequence[_Message], run: Run) -> Delivery:
+    """Plain messages as one, whose payload is their lines without the last newline."""
+    return _delivery(messages[-1], {}, b"\n".join([each.line for each in messages]), run)
+
+
+def _delivery(message: _Message, headers: dict[str, str], payload: bytes, run: Run | None = None) -> Delivery:
+    return Delivery(
+        sequence=int(message.sequence),
+        time_ns=message.time_ns,
+        pending=int(message.pending),
+        subject=message.subject.decode("utf-8", "surrogateescape"),
+        headers=headers,
+        payload=payload,
+        reply=message.reply.decode("utf-8", "surrogateescape"),
+        run=run,
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _shared(block: bytes) -> dict[str, str] | None:
+    """The shared headers of lines as those of a block that is not encoded. None: no run has such headers."""
+    headers = parse_headers(block + b"\r\n").fields
+    is_line = headers.get("Log-Lines") == "1" and headers.get("Log-Encoding") == "plain"
+    if not is_line or not headers.keys() <= _ALLOWED or block.count(b"\r\n") != len(headers) + 1:
+        return None
+    del headers["Log-Encoding"]
+    return headers
