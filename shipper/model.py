@@ -79,11 +79,19 @@ class Block:
     redacted: tuple[tuple[str, int], ...] = ()  #: how often each rule of the host's redaction fired in it
 
 
+class LineMessages(NamedTuple):
+    """Whole lines of one source, in order, each a message of its own."""
+
+    headers: dict[str, str]  #: that all of them have
+    places: list[bytes]  #: the other headers of each one, as they are on the wire, with the empty line that ends them
+    lines: list[bytes]  #: their payloads
+
+
 class Published(NamedTuple):
-    """An ack: the server has stored a message."""
+    """An ack: the server has stored a message, or all messages of one call."""
 
     token: int  #: the number the publisher gave the message
-    sequence: int  #: its place in the stream
+    sequence: int  #: its place in the stream, or that of the last one
 
 
 class Stored(NamedTuple):

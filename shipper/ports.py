@@ -6,7 +6,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from shipper.model import Delivery, Entry, Published, Stored, StreamState
+from shipper.model import Delivery, Entry, LineMessages, Published, Stored, StreamState
 
 MessageHandler = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
 
@@ -54,6 +54,9 @@ class Publisher(ControlSession, Protocol):
 
     async def publish(self, token: int, subject: str, headers: Mapping[str, str], payload: bytes) -> None:
         """Send without waiting for the server's ack; waits only while the socket's buffer is full."""
+
+    async def publish_lines(self, token: int, subject: str, messages: LineMessages) -> None:
+        """The same for many messages: their ack comes once the last one is acknowledged, in order."""
 
     async def mention(self, subject: str, payload: bytes) -> bool:
         """Send a message that may be lost, without a reply; False: the send buffer is full now.

@@ -11,6 +11,7 @@ Messages of direct subscriptions do not pass nats-py's parser (`protocol_filter.
 
 import asyncio
 import contextlib
+import itertools
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from nats.aio.subscription import Subscription
 from nats.errors import ConnectionClosedError, Error, NoRespondersError
 
 from shipper.jetstream.protocol_filter import ProtocolFilter, RawMessage, ReadRun
+from shipper.model import LineMessages
 
 _END = b"\r\n"
 nats.aio.client.DEFAULT_BUFFER_SIZE = 256 * 1024  # type: ignore[attr-defined,unused-ignore]
@@ -67,6 +69,12 @@ def parse_headers(block: bytes) -> ParsedHeaders:
     if found is None or STORED in fields:
         return ParsedHeaders(fields)
     return ParsedHeaders(fields, found[1].decode(), (found[2] or b"").decode("utf-8", "replace").strip())
+
+
+def _header_block(headers: Mapping[str, str]) -> bytes:
+    """Well-formed headers, without the empty line that ends them."""
+    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    return f"NATS/1.0\r\n{lines}".encode()
 
 
 @dataclass
@@ -190,10 +198,26 @@ class TolerantClient(Client):
         """
         if self.is_closed:
             raise ConnectionClosedError
-        lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-        head = f"NATS/1.0\r\n{lines}\r\n".encode()
+        head = _header_block(headers) + _END
         command = f"HPUB {subject} {reply} {len(head)} {len(head) + len(payload)}\r\n".encode()
-        await self._send_command(b"".join((command, head, payload, b"\r\n")))
+        await self._send(b"".join((command, head, payload, b"\r\n")))
+
+    async def publish_lines(self, subject: str, reply: str, first: int, messages: LineMessages) -> None:
+        """Send messages whose replies go to `reply` and the number of the message, from `first` on."""
+        if self.is_closed:
+            raise ConnectionClosedError
+        head = _header_block(messages.headers)
+        begin, size = f"HPUB {subject} {reply}".encode(), len(head)
+        each = zip(itertools.count(first), messages.places, messages.lines, strict=False)
+        commands = [
+            b"%b%d %d %d\r\n%b%b%b\r\n"
+            % (begin, number, size + len(place), size + len(place) + len(line), head, place, line)
+            for number, place, line in each
+        ]
+        await self._send(b"".join(commands))
+
+    async def _send(self, commands: bytes) -> None:
+        await self._send_command(commands)
         if self._flush_queue is not None and self._flush_queue.empty():
             await self._flush_pending()
 

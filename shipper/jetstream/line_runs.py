@@ -19,6 +19,8 @@ from shipper.model import MAX_BLOCK_BYTES, Delivery, Run
 
 MOST_MESSAGES = 4096
 """Maximum messages of a run."""
+FEWEST_MESSAGES = 16
+"""Minimum messages of a run. Fewer are delivered one by one, which costs little."""
 _FIRST_LINE = rb" ([^ \r\n]+) (\d{1,18}) (\$JS\.ACK\.[^. \r\n]+\.[^. \r\n]+\.\d+\.(\d{1,18})\.(\d{1,18})\.(\d+)(\d{9})\.(\d{1,18})) "
 _PLACE = rb"(Log-Span: (\d{1,18})-(\d{1,18})\r\nLog-Crc: ([0-9a-f]{8})-([0-9a-f]{8})\r\n\r\n)"
 _LINE = rb"([^\n]*)\r\n"
@@ -115,7 +117,7 @@ def _deliveries(messages: list[_Message]) -> Iterator[Arrived]:
     """One delivery of all messages, if they fit together; else one for each."""
     sequences = [int(each.sequence) for each in messages]
     numbers = [int(each.consumer_sequence) for each in messages]
-    if len(messages) > 1 and _follow(sequences, numbers):
+    if len(messages) >= FEWEST_MESSAGES and _follow(sequences, numbers):
         run = Run(tuple(sequences), tuple(each.time_ns for each in messages))
         together = _block(messages, run) if messages[0].shared else _plain(messages, run)
         if together is not None:
