@@ -1,7 +1,7 @@
 """The limit of line mode with nats-py: a message a line, and nothing else. No headers, no rules, no state.
 
-    python bare_lines.py URL publish FILE    publish each line, with a window of messages, and wait for all acks
-    python bare_lines.py URL pull FILE       pull batches, write the lines, fdatasync, acknowledge, until the end
+python bare_lines.py URL publish FILE    publish each line, with a window of messages, and wait for all acks
+python bare_lines.py URL pull FILE       pull batches, write the lines, fdatasync, acknowledge, until the end
 """
 
 import asyncio

@@ -100,7 +100,10 @@ class Inbox(ControlSession, Protocol):
         """Make the first message with at least `sequence` the next delivery, whatever was acknowledged before."""
 
     async def take(self, at_most_bytes: int, within: float) -> list[Delivery]:
-        """The deliveries that are there, oldest first, at most about `at_most_bytes`; [] after `within` seconds."""
+        """The deliveries that are there, oldest first, at most about `at_most_bytes`; [] after `within` seconds.
+
+        Messages of one line each that follow each other may be one delivery, a run.
+        """
 
     async def ack(self, last: Delivery) -> None:
         """Acknowledge `last` and everything before it."""

@@ -108,8 +108,7 @@ class GrowingFile:
                 self._mark = mark
             self._put(data, frame, crc)
             self._last_source, self._ends_open = source, not data.endswith(b"\n")
-        if sequence > self._last_seq:
-            self._last_seq = sequence
+        self._last_seq = max(self._last_seq, sequence)
         if (first := delivery.first_sequence) < self._first_seq:  # read again, for a hole that was given up
             self._first_seq = first
         if (last_ns := delivery.last_ns) > self._last_ns:

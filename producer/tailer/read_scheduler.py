@@ -16,7 +16,7 @@ from shipper import events
 from shipper.model import End
 
 PIECE_BYTES = 1024
-"""Bytes of the budget that a message costs besides its data: a megabyte of empty lines must not be a million messages."""
+"""Bytes of the budget that a message costs besides its data: a megabyte of empty lines is not a million messages."""
 
 PERMANENT_ERRORS = {errno.EIO, errno.ESTALE}
 """Errors that may never go away."""

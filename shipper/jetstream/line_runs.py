@@ -21,11 +21,15 @@ MOST_MESSAGES = 4096
 """Maximum messages of a run."""
 FEWEST_MESSAGES = 16
 """Minimum messages of a run. Fewer are delivered one by one, which costs little."""
-_FIRST_LINE = rb" ([^ \r\n]+) (\d{1,18}) (\$JS\.ACK\.[^. \r\n]+\.[^. \r\n]+\.\d+\.(\d{1,18})\.(\d{1,18})\.(\d+)(\d{9})\.(\d{1,18})) "
-_PLACE = rb"(Log-Span: (\d{1,18})-(\d{1,18})\r\nLog-Crc: ([0-9a-f]{8})-([0-9a-f]{8})\r\n\r\n)"
+_FIRST_LINE = (
+    rb" ([^ \r\n]+) (\d{1,18}) (\$JS\.ACK\.[^. \r\n]+\.[^. \r\n]+\.\d+"
+    rb"\.(\d{1,18})\.(\d{1,18})\.(\d{1,18})(\d{9})\.(\d{1,18})) "
+)
 _LINE = rb"([^\n]*)\r\n"
 _PLAIN = re.compile(rb"MSG" + _FIRST_LINE + rb"(\d{1,9})\r\n" + _LINE)
-_SHARED_BEGINS = re.compile(rb"HMSG" + _FIRST_LINE + rb"(\d{1,9}) (\d{1,9})\r\n(?=NATS/1\.0\r\nLog-Id: )")
+_BLOCK = re.compile(rb"HMSG" + _FIRST_LINE + rb"(\d{1,9}) (\d{1,9})\r\n")
+_SHARED_BEGIN, _SHARED_END = b"NATS/1.0\r\nLog-Id: ", b"Log-Span: "
+_PLACE = re.compile(rb"(Log-Span: (\d{1,18})-(\d{1,18})\r\nLog-Crc: ([0-9a-f]{8})-([0-9a-f]{8})\r\n\r\n)" + _LINE)
 MOST_SHARED_BYTES = 8192
 _ALLOWED = frozenset(
     {"Log-Id", "Log-File", "Log-Origin", "Log-Lines", "Log-Time", "Log-Map", "Log-Encoding", "Log-Labels"}
@@ -52,25 +56,18 @@ class _Message(NamedTuple):
     second: bytes
     fraction: bytes  #: nine digits
     pending: bytes
-    shared: bytes  #: headers that the messages of a run have in common; empty: a plain message
-    place: bytes  #: the other headers
-    start: bytes
-    end: bytes
-    block_crc: bytes
-    source_crc: bytes
     line: bytes
+    shared: bytes = b""  #: headers that the messages of a run have in common; empty: a plain message
+    place: bytes = b""  #: the other headers
+    start: bytes = b""
+    end: bytes = b""
+    block_crc: bytes = b""
+    source_crc: bytes = b""
 
     @property
     def time_ns(self) -> int:
         """When the server stored it."""
         return int(self.second + self.fraction)
-
-
-@functools.lru_cache(maxsize=256)
-def _block_pattern(shared_bytes: int) -> re.Pattern[bytes]:
-    """A message in line mode whose shared headers have this length."""
-    shared = rb"(?s:(.{%d}))" % shared_bytes
-    return re.compile(rb"HMSG" + _FIRST_LINE + rb"(\d{1,9}) (\d{1,9})\r\n" + shared + _PLACE + _LINE)
 
 
 def read_runs(buffer: bytearray, begin: int, end: int, sid: int) -> tuple[list[Arrived], int]:
@@ -86,31 +83,49 @@ def read_runs(buffer: bytearray, begin: int, end: int, sid: int) -> tuple[list[A
 
 
 def _messages(buffer: bytearray, begin: int, end: int, sid: bytes) -> tuple[list[_Message], int]:
+    """The messages of `sid` from `begin` on that may be a run, and where they end."""
     found: list[_Message] = []
-    if buffer.startswith(b"MSG ", begin):
-        match, is_plain = _PLAIN.match, True
-    else:
-        first = _SHARED_BEGINS.match(buffer, begin, end)
-        place = buffer.find(b"Log-Span: ", first.end(), first.end() + MOST_SHARED_BYTES) if first else -1
-        if first is None or place < 0:
-            return found, begin
-        match, is_plain = _block_pattern(place - first.end()).match, False
-    at, size = begin, 0
-    while len(found) < MOST_MESSAGES and size < MAX_BLOCK_BYTES and (next_ := match(buffer, at, end)):
-        subject, of, reply, sequence, number, second, fraction, pending, *rest = next_.groups()
-        if is_plain:
-            total, line = rest
-            is_whole, own = int(total) == len(line), (b"", b"", b"", b"", b"", b"", line)
-        else:
-            head, total, shared, place_, start, stop, block_crc, source_crc, line = rest
-            is_whole = int(head) == len(shared) + len(place_) and int(total) == int(head) + len(line)
-            own = (shared, place_, start, stop, block_crc, source_crc, line)
-        size += len(line) + 1
-        if not is_whole or of != sid or size > MAX_BLOCK_BYTES:
+    read = _plain_messages if buffer.startswith(b"MSG ", begin) else _block_messages
+    size = 0
+    for message, of, after in read(buffer, begin, end):
+        size += len(message.line) + 1
+        if of != sid or size > MAX_BLOCK_BYTES or len(found) >= MOST_MESSAGES:
             break
-        found.append(_Message(subject, reply, sequence, number, second, fraction, pending, *own))
-        at = next_.end()
-    return found, at
+        found.append(message)
+        begin = after
+    return found, begin
+
+
+def _plain_messages(buffer: bytearray, at: int, end: int) -> Iterator[tuple[_Message, bytes, int]]:
+    """Plain messages with their subscription, and where they end."""
+    while found := _PLAIN.match(buffer, at, end):
+        subject, sid, reply, sequence, number, second, fraction, pending, total, line = found.groups()
+        if int(total) != len(line):
+            return
+        at = found.end()
+        yield _Message(subject, reply, sequence, number, second, fraction, pending, line), sid, at
+
+
+def _block_messages(buffer: bytearray, at: int, end: int) -> Iterator[tuple[_Message, bytes, int]]:
+    """The same of messages in line mode that share all headers but the last two."""
+    shared = b""
+    while first := _BLOCK.match(buffer, at, end):
+        subject, sid, reply, sequence, number, second, fraction, pending, head, total = first.groups()
+        begin = first.end()
+        if not shared:
+            shared_end = buffer.find(_SHARED_END, begin, min(end, begin + MOST_SHARED_BYTES))
+            shared = bytes(buffer[begin:shared_end]) if shared_end > 0 else b""
+            if not shared.startswith(_SHARED_BEGIN):
+                return
+        found = _PLACE.match(buffer, begin + len(shared), end) if buffer.startswith(shared, begin) else None
+        if found is None:
+            return
+        place, start, stop, block_crc, source_crc, line = found.groups()
+        if int(head) != len(shared) + len(place) or int(total) != int(head) + len(line):
+            return
+        at = found.end()
+        own = (line, shared, place, start, stop, block_crc, source_crc)
+        yield _Message(subject, reply, sequence, number, second, fraction, pending, *own), sid, at
 
 
 def _deliveries(messages: list[_Message]) -> Iterator[Arrived]:

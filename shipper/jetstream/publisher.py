@@ -227,19 +227,21 @@ class JetStreamPublisher(ConnectedSession):
         """A refusal counts after the acks of what was sent before it: the server sends it while those messages wait."""
         try:
             check_stored(content)
-            if content.get("stream") != self._stream:
-                raise ConfigError(
-                    f"stream {content.get('stream')!r} takes the subject of {self._stream}",
-                    hint="two streams must not share a subject, and SHIPPER_SUBJECT must be the same for all programs",
-                )
-            self._read_stored((number,), (int(content["seq"]),))
         except StreamFull as full:
             self._refused[number] = full
-            self._read_stored((), ())
+            self._check_refused()
+            return
+        if content.get("stream") != self._stream:
+            raise ConfigError(
+                f"stream {content.get('stream')!r} takes the subject of {self._stream}",
+                hint="two streams must not share a subject, and SHIPPER_SUBJECT must be the same for all programs",
+            )
+        self._read_stored((number,), (int(content["seq"]),))
 
     def _read_stored(self, numbers: Sequence[int], sequences: Sequence[int]) -> None:
         """The server stored messages in this order."""
         for number, sequence in zip(numbers, sequences, strict=True):
+            self._check_refused()
             if not self._in_flight or number != self._awaited:
                 raise SessionLost(f"ack {number} came out of order")
             if sequence <= self._last_sequence:
@@ -249,7 +251,11 @@ class JetStreamPublisher(ConnectedSession):
             self._awaited, self._last_sequence = number + 1, sequence
             if number == self._in_flight[0].last:
                 self._acks.append(Published(self._in_flight.popleft().token, sequence))
-        if self._in_flight and self._awaited in self._refused:
+        self._check_refused()
+
+    def _check_refused(self) -> None:
+        """Raises the refusal of the message whose ack is next."""
+        if self._refused and self._awaited in self._refused:
             raise self._refused[self._awaited]
 
 
@@ -273,8 +279,8 @@ class ReplyWindow:
     """Replies by token, and the first trouble that a reply reported. Owned by one event loop.
 
     `read` is called with the token and the content of each reply; what it raises is the trouble. `missing` is the
-    trouble that is reported when no stream takes a message. `read_stored`, if it is given, is called with the tokens and
-    sequences of replies that `stream` stored their messages; what it raises is the trouble, too.
+    trouble that is reported when no stream takes a message. `read_stored`, if it is given, is called with the tokens
+    and sequences of replies that `stream` stored their messages; what it raises is the trouble, too.
     """
 
     def __init__(
