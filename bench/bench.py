@@ -29,6 +29,7 @@ from cases import (
     footprint,
     growth,
     latency,
+    lines,
     many,
     peers,
     report,
@@ -46,7 +47,7 @@ from source import make
 from suite import Case, Manner, Outcome, outcome
 
 CASES: tuple[Case, ...] = (
-    whole.CASE, peers.CASE, alone.PRODUCE, alone.COLLECT, latency.CASE, footprint.CASE, growth.HOSTS,
+    whole.CASE, peers.CASE, alone.PRODUCE, alone.COLLECT, lines.CASE, latency.CASE, footprint.CASE, growth.HOSTS,
     growth.SIZES, catching_up.CASE, many.FILES, many.CROWD, report.CASE, report.LARGE, report_start.CASE,
     search.CASE, start.CASE, flood.CASE,
 )  # fmt: skip
