@@ -14,7 +14,7 @@ from producer.rate_limit import RateLimit
 from producer.transform.edits import MOST_NAMES, NO_EDITS, Edits, Text
 from shipper import codec, events
 from shipper.bytes_ops import count_lines, crc32
-from shipper.compression import Compressor
+from shipper.compression import Compressor, to_lines
 from shipper.edit_map import Edit, filtered_bytes, to_map
 from shipper.model import MAX_BLOCK_BYTES, Block, Edited, Encoding, Span
 
@@ -155,7 +155,7 @@ class Encoder:
             handoff=piece.handoff,
         )
         if compressor.encoding is Encoding.PLAIN and lines > 1:  # whole lines, as they are
-            by_line = codec.to_lines(block, content, piece.crc_before)
+            by_line = to_lines(block, content, piece.crc_before)
             return Entry(_bare(piece), {}, b"", lines, by_line=by_line)
         payload = compressor.encode(content if text is None else content + self._map(text))
         return Entry(_bare(piece), codec.to_headers(block), payload, lines, text.redacted if text else {})

@@ -17,15 +17,13 @@ is a *move marker*: its host goes by version 7 of the map, and what it sent by o
 """
 
 import functools
-import itertools
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
-from shipper.bytes_ops import crc32
 from shipper.errors import Poison
-from shipper.model import MAX_BLOCK_BYTES, Block, Edited, Encoding, End, Handoff, LineMessages, Span
+from shipper.model import MAX_BLOCK_BYTES, Block, Edited, Encoding, End, Handoff, Span
 
 PREFIX = "Log-"
 MAX_LABELS_BYTES = 1024
@@ -168,23 +166,6 @@ def to_headers(block: Block) -> dict[str, str]:
         offset, crc, archive = block.handoff
         headers["Log-Handoff"] = f"{offset}-{'' if crc is None else f'{crc:08x}'}-{archive}"
     return headers
-
-
-def to_lines(block: Block, text: bytes, source_crc: int) -> LineMessages:
-    """`block`, whose `text` is whole lines, as a message for each. `source_crc`: of the source before it."""
-    lines = text[:-1].split(b"\n")
-    with_ends = [line + b"\n" for line in lines]
-    ends = list(itertools.accumulate(map(len, with_ends), initial=block.span.start))
-    crcs = map(crc32, with_ends)
-    source_crcs = itertools.accumulate(with_ends, lambda crc, line: crc32(line, crc), initial=source_crc)
-    next(source_crcs)
-    places = [
-        b"Log-Span: %d-%d\r\nLog-Crc: %08x-%08x\r\n\r\n" % place
-        for place in zip(ends[:-1], ends[1:], crcs, source_crcs, strict=True)
-    ]
-    headers = to_headers(block) | {"Log-Lines": "1"}
-    del headers["Log-Span"], headers["Log-Crc"]
-    return LineMessages(headers, places, lines)
 
 
 def move_marker(version: int) -> dict[str, str]:

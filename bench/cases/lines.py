@@ -1,6 +1,6 @@
-"""Line mode, a message a line: the producer and the collector, each alone and beside a bare loop of nats-py.
+"""Line mode, a message a line: the producer and the collector, each alone, and a bare loop of nats-py in the same run.
 
-The machine may have two cores, and the server uses one: lines per CPU second say what one core would do.
+The machine may have two cores, and the server uses one: lines per CPU second are the lines a second of a whole core.
 """
 
 from comparing import same

@@ -1,10 +1,11 @@
 """Compresses the segments of closed days again, at a higher level, while the collector has nothing else to do.
 
 read    unpack frame by frame, compare with the manifest line, compress each frame, into a file without a name
-place   as `rewrite_segment` does: a temporary name, fsync, link, manifest line, remove the old file
+place   as `rewrite_segment` does: a temporary name, fsync, link, manifest line
+remove  the old file an hour later: a report or a search that read the manifest before goes on with it
 
 A frame stays a frame with the same text, so the index keeps its times and line counts. A kill at any step leaves the
-old segment or the new one counted; the next run removes what is left of the other.
+old segment or the new one counted.
 """
 
 import contextlib
@@ -24,12 +25,12 @@ from consumer.archive.directory import LOCKS, manifests_of_day, try_lock
 from consumer.archive.manifests import current_segments, removed_days
 from consumer.archive.segment_io import BROKEN, ByteCounter, CountingReader, CountingWriter
 from consumer.segments.compaction import index_of
-from consumer.segments.rewrite_segment import remove_replaced, replace_segment, rewriting, stands
+from consumer.segments.rewrite_segment import list_in_place_of, remove_replaced, rewriting, stands
 from shipper import events
 from shipper.durable_files import make_directory
 from shipper.errors import Unavailable
-from shipper.layout import date_of
-from shipper.manifest import Segment
+from shipper.layout import NANOSECONDS, date_of
+from shipper.manifest import Segment, nanoseconds
 
 LEAST_GAIN = 0.03
 """Minimum share of its bytes that a segment must save."""
@@ -37,6 +38,10 @@ LEAST_BYTES = 64 * 1024
 """Smaller segments take blocks of the file system, not bytes."""
 MOST_FRAME_BYTES = 16 * 1024 * 1024
 """Maximum text of a frame, which is in memory twice."""
+GRACE_SECONDS = 3600.0
+"""Time that a segment stays on the disk after another one has replaced it."""
+LEAST_FREE = 0.1
+"""Minimum free share of the file system: for an hour, segments are there twice."""
 BUSY_SECONDS = 1.0
 """Time between two checks whether the collector is idle."""
 
@@ -85,13 +90,13 @@ class _Packed(NamedTuple):
 class Repacker:
     """Compresses the closed days of one archive again. One call at a time.
 
-    `level`: of zstd. `day_is_over`: whether the collector may change a date. Segments that were redacted or repaired
-    stay as they are.
+    `level`: of zstd. Segments that were redacted or repaired stay as they are.
     """
 
-    def __init__(self, archive: Path, level: int) -> None:
+    def __init__(self, archive: Path, level: int, grace_seconds: float = GRACE_SECONDS) -> None:
         self._archive = archive
         self._level = level
+        self._grace_seconds = grace_seconds
         self._finished: set[str] = set()  # days that have nothing to compress any more
 
     def run(self, partitions: Collection[int], may_go_on: Callable[[], bool]) -> None:
@@ -105,17 +110,27 @@ class Repacker:
     def _repack_day(self, date: str, partitions: Collection[int], may_go_on: Callable[[], bool]) -> bool:
         """Compress one day. Returns whether nothing is left to do."""
         mine = [each for each in current_segments(self._archive, date) if each.partition in partitions]
-        is_whole = True
-        for segment in mine:
-            remove_replaced(self._archive, [segment])
-            if _is_candidate(segment):
-                if not may_go_on():
-                    return False
-                is_whole &= self._repack(segment, may_go_on)
+        old = [self._remove_old(segment) for segment in mine if len(segment.replaces) == 1]
+        is_whole = all(old)
+        for segment in filter(_is_candidate, mine):
+            if not (self._has_space() and may_go_on()):
+                return False
+            is_whole &= self._repack(segment, may_go_on)
         return is_whole
 
+    def _remove_old(self, segment: Segment) -> bool:
+        """Remove what a segment replaced, once no reader needs it. Returns whether it is gone."""
+        is_old = time.time() - nanoseconds(segment.sealed_at) / NANOSECONDS >= self._grace_seconds
+        if is_old:
+            remove_replaced(self._archive, [segment])
+        return is_old
+
+    def _has_space(self) -> bool:
+        usage = shutil.disk_usage(self._archive)
+        return usage.free >= LEAST_FREE * usage.total
+
     def _repack(self, segment: Segment, may_go_on: Callable[[], bool]) -> bool:
-        """Compress one segment. Returns False if it is to be tried again."""
+        """Compress one segment. Returns whether nothing is left to do."""
         index = index_of(self._archive, segment)
         if index is None or any(frame.raw > MOST_FRAME_BYTES for frame in index.frames):
             return True
@@ -132,7 +147,10 @@ class Repacker:
                 reason = "its text is not that which the manifest lists"
                 events.segment_damaged(partition=segment.partition, path=segment.path, reason=reason)
                 return True
-            return packed.octets > segment.bytes_stored * (1 - LEAST_GAIN) or self._place(segment, packed)
+            if packed.octets > segment.bytes_stored * (1 - LEAST_GAIN):
+                return True
+            self._place(segment, packed)
+        return False  # the old one is there
 
     def _packed(
         self, segment: Segment, index: frame_index.FrameIndex, into: BinaryIO, may_go_on: Callable[[], bool]
@@ -156,15 +174,13 @@ class Repacker:
         packed.write(frame_index.encode(replace(index, frames=tuple(frames))))
         return _Packed(into, text, packed.octets)
 
-    def _place(self, segment: Segment, packed: _Packed) -> bool:
-        """Put it in the place of the old one, unless another process changes the day now. Returns whether it did."""
+    def _place(self, segment: Segment, packed: _Packed) -> None:
+        """List it in the place of the old one, unless another process changes the day now: then the next pass does."""
         retention = try_lock(self._archive / LOCKS / "retention.lock", f"the retention of {self._archive}")
         with retention or contextlib.nullcontext(), rewriting(self._archive, segment.partition) as is_alone:
-            date = date_of(segment.path)
-            if retention is None or not is_alone:
-                return False
-            if date in removed_days(self._archive) or not stands(self._archive, segment):
-                return True
+            is_removed = date_of(segment.path) in removed_days(self._archive)
+            if retention is None or not is_alone or is_removed or not stands(self._archive, segment):
+                return
 
             def write(into: CountingWriter) -> ByteCounter:
                 packed.stream.seek(0)
@@ -172,10 +188,9 @@ class Repacker:
                 return packed.text
 
             with contextlib.suppress(Unavailable):  # no number is free next to it: it stays as it is
-                replace_segment(self._archive, segment, write)
+                list_in_place_of(self._archive, segment, write)
                 saved = segment.bytes_stored - packed.octets
                 events.segment_repacked(partition=segment.partition, path=segment.path, saved=saved)
-        return True
 
 
 def _is_candidate(segment: Segment) -> bool:

@@ -112,19 +112,23 @@ def replace_segment_text(
     `changes`: the fields of its manifest line that differ; those of text and file are added.
     """
     times = _times_of(archive, old, len(text), kept)
-    return replace_segment(
-        archive,
-        old,
-        lambda packed: pack(io.BytesIO(text), packed, old.codec, times),
-        times=times_for(old.codec, times),
-        **changes,
-    )
+    remove_replaced(archive, [old])  # nothing names it once `old` is replaced
+
+    def write(packed: CountingWriter) -> ByteCounter:
+        return pack(io.BytesIO(text), packed, old.codec, times)
+
+    made = list_in_place_of(archive, old, write, times=times_for(old.codec, times), **changes)
+    remove_replaced(archive, [made])
+    return made
 
 
-def replace_segment(
+def list_in_place_of(
     archive: Path, old: Segment, write: Callable[[CountingWriter], ByteCounter], **changes: Any
 ) -> Segment:
-    """Make a segment of what `write` writes, which returns the text in it. Else as `replace_segment_text`."""
+    """Make a segment of what `write` writes, which returns the text in it, durable and listed in the place of `old`.
+
+    `old` stays on the disk until `remove_replaced`. Call it inside `alone` or `rewriting`.
+    """
     sealer = Sealer(archive, collector=_manifest_of(archive, old), codec=old.codec)
     path = _free_path(archive, old)
     sweep(archive / path)
@@ -147,8 +151,6 @@ def replace_segment(
             **changes,
         )
         sealer.record(made, since=before)
-    (archive / old.path).unlink(missing_ok=True)
-    sync_directory((archive / old.path).parent)
     return made
 
 
@@ -166,7 +168,7 @@ def _times_of(archive: Path, old: Segment, raw: int, kept: Sequence[KeptRange]) 
 
 
 def remove_replaced(archive: Path, segments: Iterable[Segment]) -> list[str]:
-    """Remove what a kill left of segments that `segments` replace. Returns the paths of those."""
+    """Remove the segments that `segments` replace one for one, and what a kill left. Returns the paths of those."""
     removed = []
     for segment in segments:
         if len(segment.replaces) != 1:  # merged

@@ -2,8 +2,8 @@
 
 Line mode sends a message a line, and any client may publish plain messages. Parsing each of them alone takes five times
 as long as writing it. A run is consecutive messages of one subject that differ only in their place and line, stored in
-the same second. Its lines become one block, which says exactly what they say: the spans follow each other, and every
-CRC-32 is checked. Messages that do not fit together are delivered one by one.
+the same second. Its lines become one block with the same content: the spans follow each other, and every CRC-32 is
+checked. Messages that do not fit together are delivered one by one.
 """
 
 import functools
@@ -46,7 +46,7 @@ class Arrived(NamedTuple):
     last: int
 
 
-class _Message(NamedTuple):
+class _LineMessage(NamedTuple):
     """One message as it is in the buffer."""
 
     subject: bytes
@@ -82,9 +82,9 @@ def read_runs(buffer: bytearray, begin: int, end: int, sid: int) -> tuple[list[A
     return arrived, at
 
 
-def _messages(buffer: bytearray, begin: int, end: int, sid: bytes) -> tuple[list[_Message], int]:
+def _messages(buffer: bytearray, begin: int, end: int, sid: bytes) -> tuple[list[_LineMessage], int]:
     """The messages of `sid` from `begin` on that may be a run, and where they end."""
-    found: list[_Message] = []
+    found: list[_LineMessage] = []
     read = _plain_messages if buffer.startswith(b"MSG ", begin) else _block_messages
     size = 0
     for message, of, after in read(buffer, begin, end):
@@ -96,17 +96,17 @@ def _messages(buffer: bytearray, begin: int, end: int, sid: bytes) -> tuple[list
     return found, begin
 
 
-def _plain_messages(buffer: bytearray, at: int, end: int) -> Iterator[tuple[_Message, bytes, int]]:
+def _plain_messages(buffer: bytearray, at: int, end: int) -> Iterator[tuple[_LineMessage, bytes, int]]:
     """Plain messages with their subscription, and where they end."""
     while found := _PLAIN.match(buffer, at, end):
         subject, sid, reply, sequence, number, second, fraction, pending, total, line = found.groups()
         if int(total) != len(line):
             return
         at = found.end()
-        yield _Message(subject, reply, sequence, number, second, fraction, pending, line), sid, at
+        yield _LineMessage(subject, reply, sequence, number, second, fraction, pending, line), sid, at
 
 
-def _block_messages(buffer: bytearray, at: int, end: int) -> Iterator[tuple[_Message, bytes, int]]:
+def _block_messages(buffer: bytearray, at: int, end: int) -> Iterator[tuple[_LineMessage, bytes, int]]:
     """The same of messages in line mode that share all headers but the last two."""
     shared = b""
     while first := _BLOCK.match(buffer, at, end):
@@ -125,10 +125,10 @@ def _block_messages(buffer: bytearray, at: int, end: int) -> Iterator[tuple[_Mes
             return
         at = found.end()
         own = (line, shared, place, start, stop, block_crc, source_crc)
-        yield _Message(subject, reply, sequence, number, second, fraction, pending, *own), sid, at
+        yield _LineMessage(subject, reply, sequence, number, second, fraction, pending, *own), sid, at
 
 
-def _deliveries(messages: list[_Message]) -> Iterator[Arrived]:
+def _deliveries(messages: list[_LineMessage]) -> Iterator[Arrived]:
     """One delivery of all messages, if they fit together; else one for each."""
     sequences = [int(each.sequence) for each in messages]
     numbers = [int(each.consumer_sequence) for each in messages]
@@ -148,7 +148,7 @@ def _follow(sequences: Sequence[int], numbers: Sequence[int]) -> bool:
     return grows and numbers[-1] - numbers[0] == len(numbers) - 1 and all(map(lt, numbers, numbers[1:]))
 
 
-def _block(messages: Sequence[_Message], run: Run) -> Delivery | None:
+def _block(messages: Sequence[_LineMessage], run: Run) -> Delivery | None:
     """The lines of one source as one block. None: they do not follow each other, or a CRC-32 differs."""
     first, last = messages[0], messages[-1]
     shared = _shared(first.shared)
@@ -171,16 +171,16 @@ def _block(messages: Sequence[_Message], run: Run) -> Delivery | None:
     return _delivery(last, headers, text, run)
 
 
-def _differ(one: _Message, following: _Message) -> bool:
+def _differ(one: _LineMessage, following: _LineMessage) -> bool:
     return one.end != following.start
 
 
-def _plain(messages: Sequence[_Message], run: Run) -> Delivery:
+def _plain(messages: Sequence[_LineMessage], run: Run) -> Delivery:
     """Plain messages as one, whose payload is their lines without the last newline."""
     return _delivery(messages[-1], {}, b"\n".join([each.line for each in messages]), run)
 
 
-def _delivery(message: _Message, headers: dict[str, str], payload: bytes, run: Run | None = None) -> Delivery:
+def _delivery(message: _LineMessage, headers: dict[str, str], payload: bytes, run: Run | None = None) -> Delivery:
     return Delivery(
         sequence=int(message.sequence),
         time_ns=message.time_ns,

@@ -207,10 +207,12 @@ class MemoryPublisher(MemorySession):
 
     async def publish(self, token: int, subject: str, headers: Mapping[str, str], payload: bytes) -> None:
         """Send without waiting for the ack: it comes when the event loop runs again, or later, or never."""
+        self.check()
         self._send(token, self._outcome(subject, headers, payload))
 
     async def publish_lines(self, token: int, subject: str, messages: LineMessages) -> None:
         """The same for many messages; the ack comes for the last one, or for the first that is refused."""
+        self.check()
         outcome: int | ShipperError = 0
         for place, line in zip(messages.places, messages.lines, strict=True):
             own = dict([header.split(": ", 1) for header in place.decode().splitlines() if header])
@@ -220,7 +222,6 @@ class MemoryPublisher(MemorySession):
         self._send(token, outcome)
 
     def _send(self, token: int, outcome: int | ShipperError) -> None:
-        self.check()
         self._in_flight.append(token)
         call_soon = asyncio.get_running_loop().call_soon
         self.bus.acks.carry(functools.partial(call_soon, self._on_ack, self._attempt, token, outcome))

@@ -9,6 +9,8 @@ from collecting import Log, PartitionHarness
 
 from consumer.model import Until
 from shipper import codec
+from shipper.bytes_ops import crc32
+from shipper.compression import to_lines
 from shipper.jetstream import line_runs
 from shipper.jetstream.fast_client import Message, parse_headers
 from shipper.jetstream.protocol_filter import ProtocolFilter, RawMessage
@@ -76,8 +78,8 @@ class RunInbox(MemoryInbox):
 def send_lines(harness: PartitionHarness, log: Log, start: int, end: int) -> None:
     """Whole lines of a source reach the stream as its producer sends them, a message each."""
     subject, headers, _ = log.message(start, end)
-    before = codec.crc32(log.data[:start])
-    messages = codec.to_lines(codec.from_headers(headers), log.data[start:end], before)
+    before = crc32(log.data[:start])
+    messages = to_lines(codec.from_headers(headers), log.data[start:end], before)
     for place, line in zip(messages.places, messages.lines, strict=True):
         own = dict(header.split(": ") for header in place.decode().split("\r\n") if header)
         harness.bus.store(subject, messages.headers | own, line)

@@ -16,7 +16,7 @@ from keeping import DAY_NS, HOST, standing, state, tend, write_segments
 from consumer.archive import frame_index
 from consumer.archive.directory import LOCKS, try_lock
 from consumer.segments.repack import Pace, Repacker
-from consumer.segments.rewrite_segment import rewriting
+from consumer.segments.rewrite_segment import replace_segment_text, rewriting
 from shipper.layout import NANOSECONDS
 
 FILE = "/var/log/app.log"
@@ -56,7 +56,10 @@ def closed(place: Path, **more: object) -> None:
 
 
 def repack(place: Path, level: int = LEVEL) -> None:
-    Repacker(place / "archive", level).run(OWN, lambda: True)
+    """Compress again, and remove what was replaced."""
+    repacker = Repacker(place / "archive", level, grace_seconds=0.0)
+    for _ in range(2):
+        repacker.run(OWN, lambda: True)
 
 
 def texts(place: Path) -> list[bytes]:
@@ -96,6 +99,20 @@ def test_text_frames_and_marks_stay_and_bytes_are_saved(tmp_path: Path) -> None:
     done = state(tmp_path)
     repack(tmp_path)
     assert state(tmp_path) == done
+
+
+def test_for_an_hour_the_old_segments_are_there_and_count_once(tmp_path: Path) -> None:
+    closed(tmp_path)
+    before = standing(tmp_path)
+    for _ in range(2):
+        Repacker(tmp_path / "archive", LEVEL).run(OWN, lambda: True)
+        assert [each.replaces for each in standing(tmp_path)] == [(each.path,) for each in before]
+        assert all((tmp_path / "archive" / each.path).exists() for each in before)
+        assert texts(tmp_path) == PARTS
+        assert audit(str(tmp_path / "archive")).kinds == GAPS
+    (segment, _) = standing(tmp_path)
+    replace_segment_text(tmp_path / "archive", segment, PARTS[0].replace(b"request", b"*******"))
+    assert not (tmp_path / "archive" / before[0].path).exists(), "a redaction leaves no copy"
 
 
 def not_closed(place: Path) -> None:
