@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 import machine
 from cases import (
     alone,
+    any_log,
     catching_up,
     flood,
     footprint,
@@ -47,8 +48,8 @@ from source import make
 from suite import Case, Manner, Outcome, outcome
 
 CASES: tuple[Case, ...] = (
-    whole.CASE, peers.CASE, alone.PRODUCE, alone.COLLECT, lines.CASE, latency.CASE, footprint.CASE, growth.HOSTS,
-    growth.SIZES, catching_up.CASE, many.FILES, many.CROWD, report.CASE, report.LARGE, report_start.CASE,
+    whole.CASE, any_log.CASE, peers.CASE, alone.PRODUCE, alone.COLLECT, lines.CASE, latency.CASE, footprint.CASE,
+    growth.HOSTS, growth.SIZES, catching_up.CASE, many.FILES, many.CROWD, report.CASE, report.LARGE, report_start.CASE,
     search.CASE, start.CASE, flood.CASE,
 )  # fmt: skip
 OK, BROKEN, FAILED, NOISY, TERMINATED = 0, 1, 70, 75, 143
