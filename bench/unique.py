@@ -14,8 +14,6 @@ _WORDS = [
     *("payment", "order", "queue", "worker", "flush", "index", "shard", "token", "refresh", "started", "finished"),
 ]
 _AGENTS = [f"Mozilla/5.0 ({system}) Gecko/20100101 Firefox/128.0" for system in ("X11; Linux", "Windows", "Mac")]
-    f"Mozilla/5.0 ({system}) Gecko/20100101 Firefox/{100 + n}.0" for n, system in enumerate(("X11", "Win", "Mac"))
-]
 
 
 def _clock(dice: random.Random, number: int) -> str:
