@@ -154,7 +154,7 @@ class Encoder:
             map_version=self._destination.place.version if self._destination else 0,
             handoff=piece.handoff,
         )
-        if compressor.encoding is Encoding.PLAIN and lines > 1:  # whole lines, as they are
+        if compressor.encoding is Encoding.PLAIN and lines > 1 and text is None:
             by_line = to_lines(block, content, piece.crc_before)
             return Entry(_bare(piece), {}, b"", lines, by_line=by_line)
         payload = compressor.encode(content if text is None else content + self._map(text))

@@ -33,7 +33,7 @@ _PLACE = re.compile(rb"(Log-Span: (\d{1,18})-(\d{1,18})\r\nLog-Crc: ([0-9a-f]{8}
 MOST_SHARED_BYTES = 8192
 _ALLOWED = frozenset(
     {"Log-Id", "Log-File", "Log-Origin", "Log-Lines", "Log-Time", "Log-Map", "Log-Encoding", "Log-Labels"}
-    | {"Shipper-Zone"}
+    | {"Log-Handoff", "Shipper-Zone"}
 )
 """The headers that all lines of a run share. With others, such as edits or the end of a source, a message is alone."""
 
