@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -60,29 +61,62 @@ def received(stream: bytes, dice: random.Random) -> list[Delivery]:
     return found
 
 
-class RunInbox(MemoryInbox):
-    """Deliveries pass the parser of a socket."""
+class PartInbox(MemoryInbox):
+    """Takes parts of any size, so that a session that reads again takes other ones."""
+
+    sizes = random.Random()
+
+    async def take(self, _: int, within: float) -> list[Delivery]:
+        return await super().take(self.sizes.choice([100, 1000, 5000]), within)
+
+
+class RunInbox(PartInbox):
+    """The same; deliveries pass the parser of a socket."""
 
     runs = 0
+    cuts = random.Random(1)
 
     async def take(self, at_most_bytes: int, within: float) -> list[Delivery]:
         taken = await super().take(at_most_bytes, within)
-        dice = random.Random(len(taken))
-        found = received(b"".join(map(on_the_wire, taken)), dice)
+        found = received(b"".join(map(on_the_wire, taken)), self.cuts)
         assert sum(each.messages for each in found) == len(taken)
         assert [each.sequence for each in found] == sorted(each.sequence for each in found)
         RunInbox.runs += sum(each.run is not None for each in found)
         return found
 
 
-def send_lines(harness: PartitionHarness, log: Log, start: int, end: int) -> None:
-    """Whole lines of a source reach the stream as its producer sends them, a message each."""
+Change = Callable[[dict[str, str], bytes], bytes]
+"""Changes the headers of a line, and returns its payload."""
+
+
+def shorter(_: dict[str, str], line: bytes) -> bytes:
+    return line[:-1]
+
+
+def other_text(_: dict[str, str], line: bytes) -> bytes:
+    return line[:-1] + b"?"
+
+
+def other_crc(headers: dict[str, str], line: bytes) -> bytes:
+    headers["Log-Crc"] = f"{1:08x}" + headers["Log-Crc"][8:]
+    return line
+
+
+def other_place(headers: dict[str, str], line: bytes) -> bytes:
+    start, end = map(int, headers["Log-Span"].split("-"))
+    headers["Log-Span"] = f"{start + 1}-{end + 1}"
+    return line
+
+
+def send_lines(harness: PartitionHarness, log: Log, start: int, end: int, change: Change | None = None) -> None:
+    """Whole lines of a source reach the stream as its producer sends them, a message each. `change`: one of them."""
     subject, headers, _ = log.message(start, end)
     before = crc32(log.data[:start])
     messages = to_lines(codec.from_headers(headers), log.data[start:end], before)
-    for place, line in zip(messages.places, messages.lines, strict=True):
-        own = dict(header.split(": ") for header in place.decode().split("\r\n") if header)
-        harness.bus.store(subject, messages.headers | own, line)
+    for number, (place, line) in enumerate(zip(messages.places, messages.lines, strict=True)):
+        own = messages.headers | dict(header.split(": ") for header in place.decode().split("\r\n") if header)
+        payload = change(own, line) if change and number == len(messages.lines) // 2 else line
+        harness.bus.store(subject, own, payload)
 
 
 def fill(harness: PartitionHarness, seed: int) -> None:
@@ -111,9 +145,9 @@ def fill(harness: PartitionHarness, seed: int) -> None:
             harness.bus.store("logs.p0.h\udcff", {}, b"no host")
         elif fault == 1:
             harness.clock.turn(dice.random() * 2)
-        elif fault == 2:  # a damaged line
-            subject, headers, payload = log.message(ends[begin], ends[begin + 1])
-            harness.bus.store(subject, headers, payload[:-1] + b"?")
+        elif fault == 2:  # something of a line is damaged
+            change = dice.choice([shorter, other_crc, other_place, other_text])
+            send_lines(harness, log, ends[begin], ends[end], change)
         else:
             send_lines(harness, log, ends[begin], ends[end])
             at[which] = max(at[which], end)
@@ -129,10 +163,11 @@ def result(harness: PartitionHarness) -> object:
     return segments, texts, [(message.subject, message.payload) for message in harness.dead]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(16))
 async def test_runs_leave_what_single_lines_leave(seed, tmp_path):
     results = []
-    for inbox in (MemoryInbox, RunInbox):
+    for inbox in (PartInbox, RunInbox):
+        PartInbox.sizes.seed(seed)
         directory = tmp_path / inbox.__name__
         directory.mkdir()
         harness = PartitionHarness(directory, hole_limit=0.0, hole_patience=0.0)
