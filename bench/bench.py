@@ -24,11 +24,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 import machine
 from cases import (
     alone,
+    any_log,
     catching_up,
     flood,
     footprint,
     growth,
     latency,
+    lines,
     many,
     peers,
     report,
@@ -47,8 +49,9 @@ from source import make
 from suite import Case, Manner, Outcome, outcome
 
 CASES: tuple[Case, ...] = (
-    whole.CASE, peers.CASE, alone.PRODUCE, alone.COLLECT, latency.CASE, steady.CASE, footprint.CASE, growth.HOSTS,
-    growth.SIZES, catching_up.CASE, many.FILES, many.CROWD, report.CASE, report.LARGE, report_start.CASE,
+    whole.CASE, any_log.CASE, peers.CASE, alone.PRODUCE, alone.COLLECT, lines.CASE, latency.CASE, steady.CASE,
+    footprint.CASE, growth.HOSTS, growth.SIZES, catching_up.CASE, many.FILES, many.CROWD, report.CASE, report.LARGE,
+    report_start.CASE,
     search.CASE, start.CASE, flood.CASE,
 )  # fmt: skip
 OK, BROKEN, FAILED, NOISY, TERMINATED = 0, 1, 70, 75, 143

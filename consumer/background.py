@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import os
 import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import entry_points
@@ -14,6 +16,7 @@ from consumer.cluster.coordinator import Collector
 from consumer.cluster.locks import dead_names
 from consumer.retired_partitions import RetiredPartitions
 from consumer.segments.day_close import DayCloser
+from consumer.segments.repack import Pace, Repacker
 from shipper import events
 from shipper.errors import ShipperError
 from shipper.jetstream.connection import connect
@@ -25,8 +28,18 @@ from shipper.subjects import control_up
 DAYS_SECONDS = 10.0
 """Seconds between two checks for days that are over."""
 CONNECT_AGAIN_SECONDS = 2.0
+REPACK_SECONDS = 300.0
+"""Seconds until segments of closed days are compressed again, after the start and after each pass."""
+LEAST_PRIORITY = 19
+"""The nice value of a thread that uses what the other threads and programs leave."""
 SERVICES = "fshipper.services"
 """Group of entry points under which the partitioner offers its services."""
+
+
+def _be_nice() -> None:
+    """Give this thread the least priority. Linux has one for each thread."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LEAST_PRIORITY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +60,8 @@ class BackgroundTasks:
         work = [days.repeat(), self._answer_for_retired(collector)]
         if self.place.layout.seals:
             work.append(self._count_duplicates())
+            if self.settings.collector.repack:
+                work.append(self._repack(collector))
         if self.settings.collector.serve_partitions:
             work.append(self._serve_partitions())
         tasks = [asyncio.create_task(each) for each in work]
@@ -81,6 +96,31 @@ class BackgroundTasks:
             await Periodic("count duplicates", count, lambda: self.duplicates.rest).repeat()
         finally:
             ending.set()
+
+    async def _repack(self, collector: Collector) -> None:
+        """Compress the segments of closed days again while the collector is idle, in a thread of the least priority."""
+        chosen, ending = self.settings.collector, threading.Event()
+        repacker = Repacker(self.place.directory, chosen.repack)
+
+        def is_idle() -> bool:
+            return collector.is_sure and not any(owner.pending for owner in collector.held)
+
+        def repack() -> None:
+            pace = Pace(chosen.repack_cpu / 100, is_idle, ending)
+            try:
+                repacker.run([owner.partition for owner in collector.held], pace.may_go_on)
+            except OSError as error:
+                events.days_failed(error=str(error))
+
+        with ThreadPoolExecutor(1, thread_name_prefix="repack", initializer=_be_nice) as thread:
+            loop = asyncio.get_running_loop()
+            try:
+                await asyncio.sleep(REPACK_SECONDS)  # a collector that just started has other work
+                await Periodic(
+                    "compress again", partial(loop.run_in_executor, thread, repack), lambda: REPACK_SECONDS
+                ).repeat()
+            finally:
+                ending.set()
 
     async def _answer_for_retired(self, collector: Collector) -> None:
         """Answer requests about retired partitions, in one session after another."""

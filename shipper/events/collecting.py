@@ -43,6 +43,12 @@ _CROSSED = Counter(
 )
 _SEALED = Counter("fshipper_archive_sealed_segments_total", "Segments sealed", ["partition"])
 _MERGED = Counter("fshipper_archive_merged_segments_total", "Small segments merged into larger ones", ["partition"])
+_REPACKED = Counter(
+    "fshipper_archive_repacked_segments_total", "Segments of closed days compressed again", ["partition"]
+)
+_SAVED = Counter(
+    "fshipper_archive_repacked_saved_bytes_total", "Stored bytes that compressing again saved", ["partition"]
+)
 _DAMAGED = Counter(
     "fshipper_archive_damaged_segments_total", "Segments that differ from their manifest line", ["partition"]
 )
@@ -390,6 +396,15 @@ def history_changed(*, partition: int, applied: int, reason: str) -> None: ...
 def segment_sealed(*, partition: int, path: str, lines: int, octets: int) -> None: ...
 @info("Small segments of a day that is over became one.", _MERGED, per="partition", by="parts")
 def segments_merged(*, partition: int, path: str, parts: int) -> None: ...
+
+
+def segment_repacked(*, partition: int, path: str, saved: int) -> None:
+    """A segment of a closed day was compressed again, and takes `saved` bytes less."""
+    _REPACKED.labels(str(partition)).inc()
+    _SAVED.labels(str(partition)).inc(saved)
+    logger.debug("segment_repacked", partition=partition, path=path, saved_bytes=saved)
+
+
 @error(
     "A sealed segment differs from its manifest: it is left as it is.",
     _DAMAGED,

@@ -101,6 +101,7 @@ class JetStreamInbox(ConnectedSession):
             delivered=self._on_delivery,
             ended=self._on_end,
             failed=connection.fail,
+            takes_runs=True,
         )
         self._arrived: deque[Delivery] = deque()
         self._arrived_bytes = 0
@@ -285,7 +286,7 @@ class JetStreamInbox(ConnectedSession):
             await self._pulls.request(batch=MESSAGES_A_PULL, max_bytes=self._pull_bytes)
 
     def _on_delivery(self, delivery: Delivery) -> None:
-        if delivery.sequence <= self._last_sequence:
+        if delivery.first_sequence <= self._last_sequence:
             # The server redelivers what it could not deliver to an inbox from before the reset, though it was
             # delivered to this one since (nats-server 2.15, didNotDeliver); and what waits for its ack for long.
             return
