@@ -113,13 +113,13 @@ def judge(facts: ServerFacts, placements: Iterable[Placement]) -> Durability:
     if replicas is not None:
         known.append(counted(replicas, "replica"))
     costs = [_power_loss(facts, replicas or 1)]
-    if verdict is Verdict.TOO_OLD:
-        costs.insert(0, f"it is older than {OLDEST.major}.{OLDEST.minor}: {LACKING}")
     if replicas is not None:
         costs.append(_lost_disk(replicas, has_more=has_more))
+    if verdict is Verdict.TOO_OLD:
+        costs = [f"it is older than {OLDEST}, and {LACKING}"]
     return Durability(
         verdict=verdict,
-        text=f"{', '.join(known)}: {'; '.join(costs)}",
+        text=f"{', '.join(known)}: {', '.join(costs)}",
         hint=hint,
         server_version=version,
         sync=sync,
@@ -159,7 +159,7 @@ def _power_loss(facts: ServerFacts, replicas: int) -> str:
         return "what a power loss may cost is not known"
     if sync:
         where = "of several servers together " if replicas > 1 else ""
-        return f"a power loss {where}may cost acknowledged lines of up to {format_duration(sync)}"
+        return f"a power loss {where}may cost up to {format_duration(sync)} of acknowledged lines"
     if facts.version and facts.version < SYNCED:
         return f"a power loss may cost acknowledged lines, because before {SYNCED} not every write is synced"
     return "a power loss costs no acknowledged line"

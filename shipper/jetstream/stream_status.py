@@ -10,6 +10,7 @@ from shipper.errors import Poison, StreamMissing
 from shipper.jetstream.admin import Admin
 from shipper.jetstream.connection import Connection
 from shipper.jetstream.direct_get import direct_batch
+from shipper.jetstream.durability import placement
 from shipper.stream_source import origin_of
 from shipper.subjects import (
     ADVISORIES,
@@ -51,6 +52,8 @@ class PartitionStatus:
     site: str = ""  #: domain of the edge site that it is sourced from
     site_lag: int | None = None  #: messages that only the site had, at its last contact
     site_silent: float | None = None  #: seconds since the last contact; None: none since the server started
+    replicas: int = 1
+    peers: tuple[str, ...] = ()  #: names of the servers that hold it, in a cluster
 
     @property
     def is_site_away(self) -> bool:
@@ -89,6 +92,7 @@ def partition_status(partition: int, stream: Mapping[str, Any], consumer: Mappin
         last_seq=state["last_seq"],
         **(read or {}),
         **_site(stream),
+        **placement(stream)._asdict(),
     )
 
 
