@@ -23,17 +23,14 @@ from shipper.errors import ConfigError, Poison, ShipperError, StreamMissing
 from shipper.jetstream.admin import Admin
 from shipper.jetstream.connection import MONITOR_INBOX, Connection, connect_as
 from shipper.jetstream.direct_get import direct_batch
-from shipper.jetstream.durability import Durability, Placement, ServerFacts, Verdict, judge, server_facts
 from shipper.jetstream.heartbeat_stream import HeartbeatReader, HeartbeatUpdate
 from shipper.jetstream.kv_bucket import JetStreamBucket
-from shipper.jetstream.stream_status import PartitionStatus, status
+from shipper.jetstream.stream_status import DurabilityReader, PartitionStatus, status
 from shipper.settings import NatsSettings
 from shipper.subjects import lease_key, members_of, parse_log_subject, partition_subjects
 
 LINES_SECONDS = 60.0
 """Seconds between two searches for hosts without heartbeats: the server lists every subject for it."""
-FACTS_SECONDS = 60.0
-"""Seconds between two readings of the server's settings, which change only at its restart or reload."""
 NO_BEATS = "the server has no stream of heartbeats: fshipper partition apply creates it"
 
 
@@ -62,8 +59,8 @@ class FleetPoller:
         self._table = HostTable(limits)
         self._may_make = makes_stream
         self._session: tuple[Connection, HeartbeatReader] | None = None
-        self._lines_at = self._facts_at = 0.0
-        self._facts = ServerFacts()
+        self._lines_at = 0.0
+        self._durability = DurabilityReader(settings)
         self._last_lines_of: dict[str, _HostSubject] = {}
         self._last: Fleet | None = None
 
@@ -87,7 +84,6 @@ class FleetPoller:
     async def close(self) -> None:
         """End the session. The next call begins another."""
         session, self._session = self._session, None
-        self._facts_at = 0.0  # the next one may be with another server
         if session is not None:
             await session[0].close()
 
@@ -108,7 +104,6 @@ class FleetPoller:
             self._table.update(news)
         found = await status(admin, subject=self._prefix)
         await self._check_lines(connection, admin, found.partitions)
-        await self._read_facts(connection)
         now_ns = news.now_ns if news else time.time_ns()
         collectors = await self._collectors(connection, found.partitions, now_ns)
         at = now_ns / 1e9
@@ -122,7 +117,7 @@ class FleetPoller:
             dead_letters_full=found.dead_letters_full,
             advisories=found.advisories,
             doubled=collectors.doubled if collectors else 0,
-            durability=judge(self._facts, [Placement(each.replicas, each.peers) for each in found.partitions]),
+            durability=await self._durability.read(connection, found),
             notes=() if news else (NO_BEATS,),
             floors=floors_of(partitions, self._last, at),
         )
@@ -161,11 +156,6 @@ class FleetPoller:
         self._table.lines = hosts
         self._lines_at = time.monotonic() + LINES_SECONDS
         await self._find_last_lines(connection, found)
-
-    async def _read_facts(self, connection: Connection) -> None:
-        if time.monotonic() >= self._facts_at:
-            self._facts = await server_facts(connection, self._settings)
-            self._facts_at = time.monotonic() + FACTS_SECONDS
 
     async def _find_last_lines(self, connection: Connection, found: Mapping[str, "_HostSubject"]) -> None:
         """The times of the last lines of hosts whose heartbeats do not show it, and of which there is news."""
@@ -279,7 +269,7 @@ class FleetWatcher:
         self.ended = False  #: whether polling has ended
         self._watchers = 0
         self._partitions: set[int] = set()  # that the metrics name
-        self._durability: Verdict | None = None  # as the log has named it last
+        self._durability = ""  # as the log has named it last
         self._top_hosts: dict[int, str] = {}  # by partition, as the log has named them
         self._hurry, self._over = asyncio.Event(), asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -369,19 +359,19 @@ class FleetWatcher:
                 events.stream_crowded(
                     partition=found.partition, host=found.top_host, of_messages=top_ratio, filled=filled
                 )
-        self._report_durability(fleet.durability)
+        self._report_durability(fleet)
         self._top_hosts = {each.status.partition: each.status.top_host for each in fleet.partitions}
         partitions = {each.status.partition for each in fleet.partitions}
         events.partitions_gone(partitions=self._partitions - partitions)
         self._partitions = partitions
 
-    def _report_durability(self, found: Durability | None) -> None:
+    def _report_durability(self, fleet: Fleet) -> None:
         """Log a risk when it is new."""
-        if found is None or found.verdict == self._durability:
-            return
-        self._durability = found.verdict
-        if found.is_at_risk:
-            events.durability_at_risk(text=found.text, hint=found.hint)
+        found = fleet.durability
+        if found is not None and found.verdict != self._durability:
+            self._durability = found.verdict
+            if found.is_at_risk:
+                events.durability_at_risk(text=found.text, hint=found.hint)
 
     def _show(self, fleet: Fleet | None, trouble: str, disk: Disk | None) -> None:
         now, before, history = time.time(), self.view, self.view.history

@@ -4,9 +4,9 @@ from producer.preflight.report import Finding, ServerFindings, durability_findin
 from shipper.errors import ShipperError, StreamMissing
 from shipper.jetstream.admin import Admin
 from shipper.jetstream.connection import connect
-from shipper.jetstream.durability import Durability, Placement, judge, server_facts
+from shipper.jetstream.durability import Durability
 from shipper.jetstream.kv_bucket import JetStreamBucket
-from shipper.jetstream.stream_status import status
+from shipper.jetstream.stream_status import DurabilityReader, status
 from shipper.settings import Settings
 from shipper.subjects import BUCKET_STREAM, map_key
 from shipper.units import counted
@@ -26,9 +26,8 @@ async def ask_as_collector(settings: Settings) -> ServerFindings:
     async with connection:
         found.append(good("server", f"{settings.nats.shown_url} answers, and accepts this user"))
         try:
-            partitions = (await status(Admin(connection), subject=prefix)).partitions
-            places = [Placement(each.replicas, each.peers) for each in partitions]
-            durability = judge(await server_facts(connection, settings.nats), places)
+            now = await status(Admin(connection), subject=prefix)
+            partitions, durability = now.partitions, await DurabilityReader(settings.nats).read(connection, now)
             found.append(durability_finding(durability))
             if partitions:
                 found.append(good("streams", f"{counted(len(partitions), 'partition')} of {prefix!r}"))

@@ -9,7 +9,7 @@ from shipper.control import ReceiptsReply, ReceiptsRequest, encode
 from shipper.errors import ShipperError
 from shipper.jetstream import direct_get
 from shipper.jetstream.connection import NOT_FOUND_STREAM, START_HINT
-from shipper.jetstream.durability import Durability, Placement, judge, placement
+from shipper.jetstream.durability import Durability, judge, replicas_in
 from shipper.jetstream.permission_probe import Probe, ProbeOutcome, ProbeReply, probing
 from shipper.jetstream.publisher import HEADER_RESERVE_BYTES
 from shipper.partition_map import MAX_PARTITIONS, PartitionMap, decode
@@ -80,7 +80,7 @@ async def ask_server(settings: NatsSettings, sending: Sending) -> ServerFindings
             findings.extend(rights.findings)
             if not findings[2].hint:  # else no answer can arrive
                 findings.append(_judge_account(await probe.account()))
-            durability = judge(await probe.facts(settings), rights.placements)
+            durability = judge(await probe.facts(settings), rights.replicas)
             findings.append(durability_finding(durability))
     except ShipperError as error:
         check = "connection" if findings else "server"
@@ -113,7 +113,7 @@ class Rights(NamedTuple):
     """What this user may do."""
 
     findings: list[Finding]
-    placements: list[Placement]  #: of the stream, if this user may see it
+    replicas: list[int]  #: of the stream, if this user may see it
 
 
 async def _rights(probe: Probe, sending: Sending) -> Rights:
@@ -133,13 +133,13 @@ async def _rights(probe: Probe, sending: Sending) -> Rights:
         sending = sending._replace(partition=partition, partitions=found.map.partitions)
     stored = _judge_publish(await probe.publish(sending.subject, sending.stream), sending)
     info = await probe.stream(sending.stream)
-    stream = _judge_stream(info, sending)
+    stream, config = _judge_stream(info, sending), info.content.get("config")
     direct = _judge_direct(await probe.last_stored(sending.subject, sending.stream), sending)
     request = encode(ReceiptsRequest(sending.partition).to_json())
     collector = _judge_collector(await probe.ask(control_up(sending.host), request), sending)
     beat = await probe.last_stored(beat_subject(sending.prefix, sending.host), beats_stream(sending.prefix))
     findings = [inbox, questions, numbers, stored, *stream, direct, collector, _judge_name(beat, sending)]
-    return Rights(findings, [placement(info.content)] if "config" in info.content else [])
+    return Rights(findings, [replicas_in(config)] if isinstance(config, dict) else [])
 
 
 # -- what an answer means -------------------------------------------------------------------------------------------

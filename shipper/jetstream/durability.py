@@ -1,4 +1,4 @@
-"""What the server may lose, as it reports itself: its version, its sync setting, its servers and the replicas.
+"""What the server may lose by its own report: its version, its sync setting, its servers and the replicas.
 
 The sync setting is only on the monitoring port (`/varz`): no request over NATS shows it to an account that is not the
 system's. Without that port it is "not known", never assumed.
@@ -30,7 +30,7 @@ RAISE_REPLICAS = "give the streams more replicas: fshipper partition apply --rep
 
 
 class ServerReport(NamedTuple):
-    """What the monitoring port of one server reports."""
+    """The settings of one server, from its monitoring port."""
 
     version: Version | None
     sync_seconds: float | None  #: `ALWAYS`, or the interval; None: it has no JetStream
@@ -47,18 +47,11 @@ class ServerFacts:
     servers: int | None = None
 
 
-class Placement(NamedTuple):
-    """Where the server keeps a stream."""
-
-    replicas: int
-    peers: tuple[str, ...] = ()  #: names of the servers
-
-
 class Verdict(enum.StrEnum):
     """The durability in one word, for scripts; the worst that is known counts."""
 
     TOO_OLD = "too_old"  #: the server is older than `OLDEST`
-    LAZY = "lazy_sync"  #: it acknowledges what it has not synced
+    LAZY = "lazy_sync"  #: it acknowledges messages before it syncs them
     UNSYNCED = "old_server"  #: it is older than `SYNCED`: `always` is not always
     ONE_REPLICA = "one_replica"  #: a stream has one replica, and there are servers for more
     UNKNOWN = "not_known"  #: its sync setting cannot be read
@@ -96,11 +89,10 @@ class Durability:
 # -- what it means --------------------------------------------------------------------------------------------------
 
 
-def judge(facts: ServerFacts, placements: Iterable[Placement]) -> Durability:
-    """The durability of the streams at `placements` (none: not known) on such a server."""
-    placed = list(placements)
-    replicas = min((each.replicas for each in placed), default=None)
-    servers = _servers(facts, placed)
+def judge(facts: ServerFacts, replicas_of_streams: Iterable[int]) -> Durability:
+    """The durability of streams with so many replicas (none: not known) on such a server."""
+    replicas = min(replicas_of_streams, default=None)
+    servers = facts.servers if facts.cluster else 1
     has_more = replicas == 1 and (servers is None or servers > 1)
     verdict, hint = _verdict(facts, has_more=has_more)
     version = str(facts.version) if facts.version else None
@@ -127,14 +119,6 @@ def judge(facts: ServerFacts, placements: Iterable[Placement]) -> Durability:
         servers=servers,
         replicas=replicas,
     )
-
-
-def _servers(facts: ServerFacts, placed: Iterable[Placement]) -> int | None:
-    """How many servers there are, as far as it is known: the streams name those that hold them."""
-    if not facts.cluster:
-        return 1
-    named = len({peer for each in placed for peer in each.peers})
-    return max(facts.servers or 0, named if named > 1 else 0) or None
 
 
 def _verdict(facts: ServerFacts, *, has_more: bool) -> tuple[Verdict, str]:
@@ -182,11 +166,9 @@ def _interval(seconds: float) -> str:
 # -- how it is read -------------------------------------------------------------------------------------------------
 
 
-def placement(info: Mapping[str, Any]) -> Placement:
-    """Where the server keeps the stream of which `info` is."""
-    cluster = info.get("cluster") or {}
-    names = [cluster.get("leader"), *(each.get("name") for each in cluster.get("replicas") or ())]
-    return Placement(int(info["config"].get("num_replicas") or 1), tuple(sorted({str(name) for name in names if name})))
+def replicas_in(config: Mapping[str, Any]) -> int:
+    """The replicas of the stream with this configuration."""
+    return int(config.get("num_replicas") or 1)
 
 
 async def server_facts(connection: Connection, settings: NatsSettings) -> ServerFacts:
