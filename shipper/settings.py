@@ -228,7 +228,7 @@ class NatsSettings(_Section):
         if self.monitor:
             return self.monitor
         found: list[str] = []
-        for url in self.url:
+        for url in (*self.url, f"127.0.0.1:{_authority(self.url[0]).port or CLIENT_PORT}"):  # as shipped: not outside
             place = _authority(url)
             host = f"[{place.hostname}]" if ":" in (place.hostname or "") else place.hostname
             ports = (MONITOR_PORT, (place.port or CLIENT_PORT) + MONITOR_DISTANCE)
