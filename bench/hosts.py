@@ -185,9 +185,8 @@ def show(rows: list[Row], arguments: argparse.Namespace) -> None:
         facts["server_sync"] = server_sync()
         print(json.dumps({"facts": facts, "results": [asdict(row) for row in rows]}, indent=2))
         return
-    table = Table(
-        title=f"{arguments.hosts} hosts, {PARTITIONS} partitions, one core of {len(CORES)}, server sync {server_sync()}"
-    )
+    where = f"the collector on one core of {len(CORES)}, server sync {server_sync()}"
+    table = Table(title=f"{arguments.hosts} hosts, {PARTITIONS} partitions, {where}")
     titles = ("", "blocks", "offered/s", "archived/s", "CPU s a s", "most lag", "behind s", "peak MiB", "descriptors")
     for title in titles:
         table.add_column(title, justify="left" if not title else "right")

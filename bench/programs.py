@@ -22,8 +22,8 @@ POLL_SECONDS = 0.05
 PATIENCE_SECONDS = 900.0
 SHOWN_BYTES = 2000
 SYNC = "FSHIPPER_BENCH_SYNC"
-"""Variable with the sync setting of the servers: `always`, as `fshipper server` and deploy/nats set it, or e.g. 2m. Cases
-that run another script pass it on."""
+"""Variable with the sync setting of the servers: `always`, as `fshipper server` and deploy/nats set it, or e.g. 2m.
+Cases that run another script pass it on."""
 OTHER_TREE = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
 """To measure the programs of another tree."""
 
