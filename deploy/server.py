@@ -23,7 +23,6 @@ import typer
 
 from shipper.commands import Command, program_of
 from shipper.errors import ConfigError, Unavailable, UsageError
-from shipper.settings import LAST_PORT, MONITOR_DISTANCE
 
 SHARE_OF_DISK = 0.85
 """The streams' part of what is free: a full disk stops a stream until the server restarts, a full stream does not."""
@@ -32,6 +31,9 @@ MAX_CONNECTIONS = 60_000
 FILES_OF_STREAMS = 512
 """Descriptors that connections must leave: a few for each stream. Without them JetStream stops writing."""
 ALWAYS = "always"
+MONITOR_DISTANCE = 4000
+"""From the server's port to its monitoring port, where `fshipper status` seeks the sync setting: 4222 and 8222."""
+LAST_PORT = 65535
 MONITOR_HOST = "127.0.0.1"  # of this machine only: it needs no user
 LOCAL_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 
