@@ -10,7 +10,7 @@ from harness.cluster import cluster
 from harness.fleet import Fleet, until
 from harness.natsd import running
 from harness.ports import free_port
-from harness.wiretap import Wiretap, renamed
+from harness.wiretap import Wiretap, renamed, says
 
 SAFE = "a power loss costs no acknowledged line, a lost disk costs what is not archived"
 
@@ -136,22 +136,35 @@ def test_in_a_cluster_that_is_upgraded_programs_use_the_servers_that_are_new_eno
         assert fleet.archived("web3", log) == b"a line\n"
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [b"", b"HTTP/1.0 200 OK\r\n\r\n[1]", b"HTTP/1.0 200 OK\r\n\r\n" + b"[" * 100_000, b"x" * 3_000_000],
-    ids=["closed", "list", "nested", "long"],
-)
-def test_a_monitoring_port_that_answers_nonsense_leaves_the_setting_unknown(tmp_path, answer):
-    def nonsense(tap, client):
-        tap.read(client)
-        client.sendall(answer)
-        client.close()
+HEAD = b"HTTP/1.0 200 OK\r\n\r\n"
 
-    with one_server(tmp_path, sync="always") as fleet, Wiretap(reply=nonsense) as tap:
-        code, found = fleet.status(NATS_MONITOR=tap.url("http"))
-        assert (code, found["verdict"], found["sync"]) == (0, "not_known", None)
-        assert "NATS_MONITOR" in found["hint"]
-        assert tap.received.startswith(b"GET /varz ")
+
+@pytest.mark.parametrize(
+    ("before", "body"),
+    [(b"", b""), (HEAD, b"[1]"), (HEAD, b"[" * 100_000), (b"x" * 3_000_000, b""), (HEAD + b" " * 2_000_000, None)],
+    ids=["closed", "list", "nested", "no end", "long"],
+)
+def test_a_monitoring_port_that_answers_nonsense_leaves_the_setting_unknown(tmp_path, before, body):
+    """`body`: None: that of the server."""
+    with one_server(tmp_path, sync="always") as fleet, urllib.request.urlopen(fleet.monitors + "/varz") as answer:
+        body = answer.read() if body is None else body
+
+        def nonsense(tap, client):
+            tap.read(client)
+            client.sendall(before + body)
+            client.close()
+
+        with Wiretap(reply=nonsense) as tap:
+            code, found = fleet.status(NATS_MONITOR=tap.url("http"))
+            assert (code, found["verdict"], found["sync"]) == (0, "not_known", None)
+            assert "NATS_MONITOR" in found["hint"]
+            assert tap.received.startswith(b"GET /varz ")
+
+
+def test_a_monitoring_port_that_never_answers_delays_nothing_for_long(tmp_path):
+    with one_server(tmp_path, sync="always") as fleet, Wiretap(reply=says()) as tap:
+        assert fleet.status(NATS_MONITOR=tap.url("http"))[1]["verdict"] == "not_known"
+        assert tap.connections == 1
 
 
 def test_the_monitoring_port_of_another_server_says_nothing_about_this_one(tmp_path):
