@@ -190,6 +190,9 @@ def test_one_replica_on_three_servers_is_named_until_the_streams_have_three(tmp_
             ]
             unread = fleet.status(NATS_MONITOR="http://127.0.0.1:1")[1]
             assert (unread["verdict"], unread["servers"], unread["sync"]) == ("one_replica", None, None)
+            partly = fleet.status(NATS_MONITOR=monitors.partition(",")[0])[1]
+            assert "sync always on 1 of 3, 3 servers" in partly["text"]
+            assert "what a power loss may cost is not known" in partly["text"]
             done = fleet.must("partition", "apply", "--replicas", "3", "--yes")
             assert re.search(r"updated stream LOGS_0 \(num_replicas 1 → 3\)", done)
             fields = fleet.status()[1]

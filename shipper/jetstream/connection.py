@@ -441,13 +441,13 @@ async def connect(settings: NatsSettings, *, name: str, inbox: str, oldest: Vers
     """A connection to the first of the servers (in random order) that answers, and is `oldest` or later.
 
     Raises Unavailable: none does. Fatal: the server refuses us. ConfigError: the settings cannot be used.
-    InsecureConnection: the settings require TLS, and no server offers it; nothing was sent. ServerTooOld: none is new
-    enough; in a cluster that is being upgraded another one may be.
+    InsecureConnection: the settings require TLS, and no server offers it; nothing was sent. ServerTooOld: each
+    answers, and is older.
     """
     check_urls(settings)
     load_websockets(settings.url)
     troubles = []
-    too_old: ServerTooOld | None = None
+    too_old: list[ServerTooOld] = []
     for url in random.sample(settings.url, len(settings.url)):
         try:
             connection = await _connect_one(url, settings, name, inbox)
@@ -455,14 +455,17 @@ async def connect(settings: NatsSettings, *, name: str, inbox: str, oldest: Vers
             if oldest is None or version is None or version >= oldest:
                 return connection
             await connection.close()
-            too_old = _too_old(_without_user(url), version, oldest)
+            too_old.append(_too_old(_without_user(url), version, oldest))
+            troubles.append(str(too_old[-1]))
         except ShipperError:
             raise
         except (nats.errors.Error, OSError, TimeoutError) as error:
             troubles.append(f"{_without_user(url)}: {describe(error)}")
         except (AttributeError, KeyError, TypeError, ValueError):  # nats-py believes that INFO is what INFO should be
             troubles.append(f"{_without_user(url)}: the answer is not that of a NATS server")
-    raise too_old or unconnected(troubles, settings)
+    if too_old and len(too_old) == len(troubles):
+        raise too_old[0]
+    raise unconnected(troubles, settings)  # one of the others may be new enough, and be back soon
 
 
 def _too_old(where: str, version: Version, oldest: Version) -> ServerTooOld:

@@ -20,18 +20,19 @@ from shipper.units import counted, exact_seconds, format_duration, printable
 ALWAYS = 0.0
 """Seconds of the sync interval of a server that syncs each message before it acknowledges it."""
 MONITOR_SECONDS = 1.0
-"""Maximum seconds to connect to a monitoring port, and for each read of its answer."""
-MOST_MONITORS = 8
+"""Maximum seconds for the whole answer of a monitoring port."""
+MOST_MONITORS = 16
 MOST_ANSWER_BYTES = 1024 * 1024
 NANOSECONDS = 1_000_000_000
 UNQUOTED_SECONDS = 86_400.0
 """From this sync interval on it was a mistake: without quotes the server reads `2m` as 2,000,000 seconds."""
-RAISE_REPLICAS = "give the streams more replicas: fshipper partition apply --replicas 3"
+UNQUOTED_HINT = '; a time needs quotes there ("2m"): without them 2m are 2,000,000 s'
 
 
 class ServerReport(NamedTuple):
     """The settings of one server, from its monitoring port."""
 
+    server_id: str
     version: Version | None
     sync_seconds: float | None  #: `ALWAYS`, or the interval; None: it has no JetStream
     servers: int | None  #: of its cluster, with JetStream
@@ -45,6 +46,13 @@ class ServerFacts:
     cluster: str = ""  #: empty: a server of its own
     sync_seconds: float | None = None  #: the longest of those that were read; `ALWAYS`: each message
     servers: int | None = None
+    servers_read: int = 0  #: those whose sync setting was read
+
+    @property
+    def is_sync_known(self) -> bool:
+        """Whether the sync setting of every server was read, or one that is not `always`."""
+        has_read_all = not self.cluster or self.servers_read == self.servers
+        return self.sync_seconds is not None and (has_read_all or self.sync_seconds > ALWAYS)
 
 
 class Verdict(enum.StrEnum):
@@ -56,6 +64,18 @@ class Verdict(enum.StrEnum):
     ONE_REPLICA = "one_replica"  #: a stream has one replica, and there are servers for more
     UNKNOWN = "not_known"  #: its sync setting cannot be read
     DURABLE = "durable"  #: a power loss costs nothing
+
+
+UPGRADE = f"upgrade nats-server to {SYNCED} or later"
+HINTS = {
+    Verdict.TOO_OLD: UPGRADE,
+    Verdict.LAZY: "set `sync_interval: always` in the server's jetstream block; `fshipper server`: leave out --sync",
+    Verdict.UNSYNCED: UPGRADE,
+    Verdict.ONE_REPLICA: "give the streams more replicas: fshipper partition apply --replicas 3",
+    Verdict.UNKNOWN: "set NATS_MONITOR to the monitoring port of each server, as http://HOST:8222",
+    Verdict.DURABLE: "",
+}
+"""The next step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,10 +114,12 @@ def judge(facts: ServerFacts, replicas_of_streams: Iterable[int]) -> Durability:
     replicas = min(replicas_of_streams, default=None)
     servers = facts.servers if facts.cluster else 1
     has_more = replicas == 1 and (servers is None or servers > 1)
-    verdict, hint = _verdict(facts, has_more=has_more)
+    verdict = _verdict(facts, has_more=has_more)
     version = str(facts.version) if facts.version else None
     sync = None if facts.sync_seconds is None else "always" if not facts.sync_seconds else _interval(facts.sync_seconds)
     known = [f"nats-server {version or '(version not known)'}", f"sync {sync or 'not known'}"]
+    if sync and not facts.is_sync_known:
+        known[-1] += f" on {facts.servers_read} of {servers or 'several'}"
     if servers is not None:
         known.append(counted(servers, "server"))
     elif facts.cluster:
@@ -112,7 +134,7 @@ def judge(facts: ServerFacts, replicas_of_streams: Iterable[int]) -> Durability:
     return Durability(
         verdict=verdict,
         text=f"{', '.join(known)}: {', '.join(costs)}",
-        hint=hint,
+        hint=HINTS[verdict] + (UNQUOTED_HINT if _is_mistake(facts.sync_seconds or ALWAYS) else ""),
         server_version=version,
         sync=sync,
         sync_seconds=facts.sync_seconds,
@@ -121,30 +143,25 @@ def judge(facts: ServerFacts, replicas_of_streams: Iterable[int]) -> Durability:
     )
 
 
-def _verdict(facts: ServerFacts, *, has_more: bool) -> tuple[Verdict, str]:
+def _verdict(facts: ServerFacts, *, has_more: bool) -> Verdict:
     version, sync = facts.version, facts.sync_seconds
-    if version and version < OLDEST:
-        return Verdict.TOO_OLD, f"upgrade nats-server to {SYNCED} or later"
-    if sync:
-        mistaken = '; a time needs quotes there ("2m"): without them 2m are 2,000,000 s' if _is_mistake(sync) else ""
-        return Verdict.LAZY, f"set `sync_interval: always` in the server's jetstream block{mistaken}"
-    if sync == ALWAYS and version and version < SYNCED:
-        return Verdict.UNSYNCED, f"upgrade nats-server to {SYNCED} or later"
-    if has_more:
-        return Verdict.ONE_REPLICA, RAISE_REPLICAS
-    if sync is None:
-        return Verdict.UNKNOWN, "set NATS_MONITOR to the server's monitoring port, as http://HOST:8222"
-    return Verdict.DURABLE, ""
+    holds = {
+        Verdict.TOO_OLD: version is not None and version < OLDEST,
+        Verdict.LAZY: bool(sync),
+        Verdict.UNSYNCED: sync == ALWAYS and version is not None and version < SYNCED,
+        Verdict.ONE_REPLICA: has_more,
+        Verdict.UNKNOWN: not facts.is_sync_known or version is None,
+    }
+    return next((verdict for verdict, true in holds.items() if true), Verdict.DURABLE)
 
 
 def _power_loss(facts: ServerFacts, replicas: int) -> str:
-    sync = facts.sync_seconds
-    if sync is None:
+    if not facts.is_sync_known or facts.version is None:
         return "what a power loss may cost is not known"
-    if sync:
+    if sync := facts.sync_seconds:
         where = "of several servers together " if replicas > 1 else ""
         return f"a power loss {where}may cost up to {format_duration(sync)} of acknowledged lines"
-    if facts.version and facts.version < SYNCED:
+    if facts.version < SYNCED:
         return f"a power loss may cost acknowledged lines, because before {SYNCED} not every write is synced"
     return "a power loss costs no acknowledged line"
 
@@ -177,13 +194,15 @@ async def server_facts(connection: Connection, settings: NatsSettings) -> Server
     cluster = str(info.get("cluster") or "")
     urls = settings.monitors[:MOST_MONITORS]
     answers = await asyncio.gather(*(_varz(url, settings) for url in urls))
-    found = [_report(each) for each in answers if each is not None and _is_of(each, info, cluster)]
+    reports = [_report(each) for each in answers if each is not None and _is_of(each, info, cluster)]
+    found = {each.server_id: each for each in reports}.values()  # a server may have answered at two addresses
     versions = [version for version in (version_in(info.get("version")), *(each.version for each in found)) if version]
     return ServerFacts(
         version=min(versions, default=None),
         cluster=cluster,
         sync_seconds=max((each.sync_seconds for each in found if each.sync_seconds is not None), default=None),
         servers=max((each.servers for each in found if each.servers), default=None),
+        servers_read=sum(each.sync_seconds is not None for each in found),
     )
 
 
@@ -197,10 +216,12 @@ def _is_of(varz: Mapping[str, Any], info: Mapping[str, Any], cluster: str) -> bo
 
 def _report(varz: Mapping[str, Any]) -> ServerReport:
     jetstream = _dict(varz.get("jetstream"))
-    config, interval = _dict(jetstream.get("config")), _dict(jetstream.get("config")).get("sync_interval")
+    config = _dict(jetstream.get("config"))
+    interval = config.get("sync_interval")
     sync = interval / NANOSECONDS if isinstance(interval, int) and interval > 0 else None
     size = _dict(jetstream.get("meta")).get("cluster_size")
     return ServerReport(
+        server_id=str(varz.get("server_id")),
         version=version_in(varz.get("version")),
         sync_seconds=ALWAYS if config.get("sync_always") is True else sync,
         servers=size if isinstance(size, int) and size > 0 else None,

@@ -11,10 +11,10 @@ from shipper.settings import NatsSettings
 NEW = Version(2, 15, 1)
 
 
-def known(version=NEW, *, sync=ALWAYS, servers=None):
-    """A server of its own (`servers`: None), or one of a cluster with so many (0: not known)."""
-    cluster = "" if servers is None else "c"
-    return ServerFacts(version=version, sync_seconds=sync, cluster=cluster, servers=servers or None)
+def known(version=NEW, *, sync=ALWAYS, servers=None, read=None):
+    """A server of its own (`servers`: None), or one of a cluster with so many (0: not known), `read` of them or all."""
+    where = {"cluster": "" if servers is None else "c", "servers": servers or None}
+    return ServerFacts(version=version, sync_seconds=sync, servers_read=servers or 1 if read is None else read, **where)
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,16 @@ def known(version=NEW, *, sync=ALWAYS, servers=None):
     [
         (known(), [1, 1], Verdict.DURABLE, "a power loss costs no acknowledged line", "archived"),
         (known(), [], Verdict.DURABLE, "a power loss costs no acknowledged line", ""),
+        (
+            known(servers=3, read=1),
+            [3],
+            Verdict.UNKNOWN,
+            "always on 1 of 3, 3 servers, 3 replicas: what",
+            "disk costs nothing",
+        ),
+        (known(servers=3, read=2), [1], Verdict.ONE_REPLICA, "what a power loss may cost is not known", "on it"),
+        (known(servers=3, read=1, sync=1.0), [3], Verdict.LAZY, "may cost up to 1 s", "nothing"),
+        (known(None), [1], Verdict.UNKNOWN, "version not known", "archived"),
         (known(sync=None), [1], Verdict.UNKNOWN, "may cost is not known", "archived"),
         (ServerFacts(), [], Verdict.UNKNOWN, "may cost is not known", ""),
         (known(SYNCED, servers=3), [3, 3], Verdict.DURABLE, "costs no acknowledged line", "disk costs nothing"),
