@@ -41,7 +41,7 @@ from cases import (
     whole,
 )
 from figures import Verdict, figures, judge
-from programs import FailedError
+from programs import FailedError, with_sync
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from showing import document, facts, show
@@ -95,7 +95,7 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--anyway", action="store_true", help="measure although others use the machine; marked so")
     parser.add_argument("--directory", default=None, help="where to work; a real disk, not tmpfs")
-    return parser.parse_args(words)
+    return with_sync(parser).parse_args(words)
 
 
 def chosen(arguments: argparse.Namespace) -> list[Case]:

@@ -47,6 +47,7 @@ from shipper.http_endpoints import serving
 from shipper.jetstream.connection import connect, pages
 from shipper.jetstream.kv_bucket import JetStreamBucket
 from shipper.jetstream.pull_consumer import ConsumerRecovery, JetStreamInbox
+from shipper.jetstream.server_version import OLDEST
 from shipper.layout import FileKey
 from shipper.lifecycle import Stop, stop_on_signals, supervised
 from shipper.partition_map import decode
@@ -296,7 +297,9 @@ class PartitionDiscovery:
 async def _streams(settings: Settings) -> list[int]:
     """The partitions that have a stream. Raises StreamMissing: there is none."""
     prefix = settings.logs.subject
-    async with await connect(settings.nats, name="fshipper consume", inbox="_INBOX_collector") as connection:
+    async with await connect(
+        settings.nats, name="fshipper consume", inbox="_INBOX_collector", oldest=OLDEST
+    ) as connection:
         names = [name async for name in pages(connection.api, "STREAM.NAMES", "streams")]
     found = sorted(n for name in names if (n := partition_of_stream(prefix, name)) is not None)
     if not found:

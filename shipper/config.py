@@ -34,6 +34,7 @@ ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
     "NATS_KEY": ("nats.key",),
     "NATS_CA": ("nats.ca",),
     "NATS_TLS_FIRST": ("nats.tls_first",),
+    "NATS_MONITOR": ("nats.monitor",),
     "HOSTNAME": ("producer.host",),
     "SHIPPER_FILE": ("producer.files",),
     "SHIPPER_EXCLUDE": ("producer.exclude",),

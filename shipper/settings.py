@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Set
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
@@ -75,10 +75,31 @@ def _server(url: str) -> str:
 
 def host_of_url(url: str) -> str:
     """The host in the URL of a server; empty: there is none. Raises ValueError: the port is none."""
-    authority = url.rpartition("://")[2].rpartition("@")[2].partition("/")[0]
-    parts = urlsplit(f"//{authority}")
+    parts = _authority(url)
     _ = parts.port  # reading it checks it
     return parts.hostname or ""
+
+
+def _authority(url: str) -> SplitResult:
+    return urlsplit(f"//{url.rpartition('://')[2].rpartition('@')[2].partition('/')[0]}")
+
+
+CLIENT_PORT, MONITOR_PORT = 4222, 8222
+"""The usual ports of a NATS server."""
+LAST_PORT = 65535
+MONITOR_DISTANCE = 4000
+"""From the port of a server to its monitoring port, as `fshipper server` chooses it: 4222 and 8222."""
+
+
+def _monitors(value: object) -> object:
+    """URLs of monitoring ports, separated by commas."""
+    given = tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
+    for url in given if isinstance(given, list | tuple) else ():
+        scheme, _, rest = str(url).partition("://")
+        parts = urlsplit(str(url))
+        if scheme not in {"http", "https"} or not parts.hostname or not parts.port or "@" in rest:
+            raise ValueError(f"{url!r} is no monitoring port; write http://HOST:8222, or https://HOST:8222")
+    return given
 
 
 def _host_names(value: object) -> object:
@@ -158,6 +179,7 @@ Partitions = Annotated[tuple[int, ...], BeforeValidator(_numbers)]
 Paths = Annotated[tuple[str, ...], BeforeValidator(_paths)]
 Roots = Annotated[Paths, AfterValidator(_absolute)]
 Servers = Annotated[tuple[str, ...], BeforeValidator(_servers), Field(min_length=1)]
+Monitors = Annotated[tuple[str, ...], BeforeValidator(_monitors)]
 Readers = Annotated[str, Field(pattern="^(group|all)$")]
 HostNames = Annotated[tuple[str, ...], BeforeValidator(_host_names)]
 Host = Annotated[str, BeforeValidator(_host)]
@@ -187,6 +209,7 @@ class NatsSettings(_Section):
     ca: Path | None = None  #: authority of the server's certificate (PEM); default: the system's
     tls_first: bool = False  #: start with TLS, for servers with handshake_first
     connect_timeout: Seconds = 5.0  #: timeout for one server
+    monitor: Monitors = ()  #: monitoring ports that show how the servers sync; default: 8222 of the servers in `url`
 
     @property
     def wants_tls(self) -> bool:
@@ -198,6 +221,19 @@ class NatsSettings(_Section):
     def shown_url(self) -> str:
         """The servers for messages, without user names and passwords."""
         return ",".join(re.sub(r"^([a-zA-Z+]+://)?.*@", r"\1", url, flags=re.DOTALL) for url in self.url)
+
+    @property
+    def monitors(self) -> tuple[str, ...]:
+        """The URLs of monitoring ports: those of the settings, else where the servers' may be."""
+        if self.monitor:
+            return self.monitor
+        found: list[str] = []
+        for url in (*self.url, f"127.0.0.1:{_authority(self.url[0]).port or CLIENT_PORT}"):  # as shipped: not outside
+            place = _authority(url)
+            host = f"[{place.hostname}]" if ":" in (place.hostname or "") else place.hostname
+            ports = (MONITOR_PORT, (place.port or CLIENT_PORT) + MONITOR_DISTANCE)
+            found += [f"http://{host}:{port}" for port in ports if port <= LAST_PORT]
+        return tuple(dict.fromkeys(found))
 
 
 class LogsSettings(_Section):

@@ -138,6 +138,10 @@ def fleet_seen(*, states: Mapping[str, int], backlog: int, backlog_age: float) -
 def fleet_not_seen(*, error: str) -> None: ...
 
 
+@warning("The server may lose lines that it acknowledged, or a partition: its settings, its version or the replicas.")
+def durability_at_risk(*, text: str, hint: str) -> None: ...
+
+
 def partition_seen(*, partition: int, lag: int, filled: float, collectors: int, top_host_ratio: float) -> None:
     """One partition, with any collector as its writer: messages not yet in the archive, and how full its stream is.
 

@@ -116,6 +116,11 @@ class TolerantClient(Client):
         writer = getattr(transport, "_io_writer", None)
         return writer is not None and writer.get_extra_info("ssl_object") is not None
 
+    @property
+    def server_info(self) -> dict[str, Any]:
+        """What the server reported of itself last (INFO)."""
+        return dict(self._server_info)
+
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
         if self._needs_tls and initial_connection and not self.is_encrypted:
             if not (info.get("tls_required") or info.get("tls_available")):

@@ -28,6 +28,7 @@ from shipper.errors import (
 from shipper.jetstream.connection import SOCKET_BUFFER_BYTES, ConnectedSession, Connection, connect
 from shipper.jetstream.direct_get import last_stored, stored, subject_of
 from shipper.jetstream.fast_client import NO_RESPONDERS, Message
+from shipper.jetstream.server_version import OLDEST
 from shipper.model import Entry, LineMessages, Published, Stored
 from shipper.settings import NatsSettings
 from shipper.subjects import BUCKET_STREAM, bucket_subject, control_ask
@@ -70,7 +71,7 @@ class JetStreamPublisher(ConnectedSession):
 
         Raises Unavailable: none answers. ConfigError: the server does not take messages of `block_bytes`.
         """
-        connection = await connect(settings, name=f"fshipper produce {host}", inbox=f"_INBOX_{host}")
+        connection = await connect(settings, name=f"fshipper produce {host}", inbox=f"_INBOX_{host}", oldest=OLDEST)
         if connection.max_payload < block_bytes + HEADER_RESERVE_BYTES:
             await connection.close()
             raise ConfigError(

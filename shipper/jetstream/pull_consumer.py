@@ -20,6 +20,7 @@ from shipper.jetstream.direct_get import body_of, of_message, stored, subject_of
 from shipper.jetstream.leaf_stream import LeafStream, stream_state
 from shipper.jetstream.publisher import HEADER_RESERVE_BYTES
 from shipper.jetstream.pull_loop import HEARTBEAT_SECONDS, SILENCE_SECONDS, PullLoop
+from shipper.jetstream.server_version import OLDEST
 from shipper.model import Delivery, StreamState
 from shipper.settings import NatsSettings
 from shipper.stream_source import origin_of
@@ -127,7 +128,8 @@ class JetStreamInbox(ConnectedSession):
 
         Raises Unavailable: none answers.
         """
-        connection = await connect(settings, name=f"fshipper consume {name} {stream}", inbox="_INBOX_collector")
+        client = f"fshipper consume {name} {stream}"
+        connection = await connect(settings, name=client, inbox="_INBOX_collector", oldest=OLDEST)
         return cls(connection, stream, consumer, batch_bytes, lost or ConsumerRecovery())
 
     async def state(self) -> StreamState:
