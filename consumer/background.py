@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import entry_points
+from typing import Any
 
 from consumer.archive.directory import ArchiveLocation
 from consumer.archive.duplicate_count import DuplicateCount
@@ -27,6 +28,12 @@ DAYS_SECONDS = 10.0
 CONNECT_AGAIN_SECONDS = 2.0
 SERVICES = "fshipper.services"
 """Group of entry points under which the partitioner offers its services."""
+
+
+def partitioner_service(name: str) -> Any:
+    """The function of a service that the partitioner offers: a program imports no other one."""
+    (found,) = entry_points(group=SERVICES, name=name)
+    return found.load()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +106,7 @@ class BackgroundTasks:
 
     async def _serve_partitions(self) -> None:
         """Create streams when producers request them: a service of the partitioner, found by its entry point."""
-        (found,) = entry_points(group=SERVICES, name="streams")
         try:
-            await found.load()(self.settings, self.stop)
+            await partitioner_service("streams")(self.settings, self.stop)
         except ShipperError as error:  # the collector writes the archive also without this service
             events.stream_refused(partition=None, host="", reason=str(error))

@@ -1,6 +1,7 @@
 """Streams on demand: a producer requests the stream of its partition; it is created from the template, within limits.
 
-The command `fshipper partition serve` runs it, or a collector as a service of its own process.
+The command `fshipper partition serve` runs it, or a collector as a service of its own process. A collector also has the
+first streams of an empty server created here.
 """
 
 import asyncio
@@ -12,10 +13,11 @@ from typing import Any
 from partitioner.arguments import first_of
 from partitioner.move.cluster_state import ClusterState, sizing_like
 from partitioner.options import MAX_STREAMS
-from partitioner.topology import Sizing, Template, shipped_template
+from partitioner.topology import Sizing, Template, shipped_template, wanted
 from shipper import events
 from shipper.control import StreamAnswer, StreamReply, StreamRequest, request_from_json
 from shipper.errors import ShipperError
+from shipper.jetstream.admin import Admin
 from shipper.jetstream.connection import connect
 from shipper.lifecycle import Pulse, Stop, notify
 from shipper.partition_map import PartitionMap
@@ -138,3 +140,26 @@ async def beside_a_collector(settings: Settings, stop: Stop) -> None:
         max_streams=MAX_STREAMS, partitions=settings.logs.partitions, template=shipped_template(), sizing=Sizing()
     )
     await serve(settings, limits, stop, start_seconds=math.inf)  # the collector is not to run without it
+
+
+async def create_first(settings: Settings) -> int:
+    """Create the partition map and the streams on an empty server; returns how many partitions it has then.
+
+    0: nothing was created. The server has users, a partition map, or a stream that is not shared by all partitions:
+    then an administrator decides about its streams. Raises ShipperError: the server refuses a stream, or is away.
+    """
+    partitions, prefix = max(1, settings.logs.partitions), settings.logs.subject
+    template = shipped_template()
+    shared = {each.name for each in wanted(template, subject=prefix, partitions=1) if each.partition is None}
+    async with await connect(settings.nats, name="fshipper first streams", inbox="_INBOX_partitioner") as connection:
+        if connection.has_access_control:
+            return 0
+        cluster = ClusterState(connection, prefix)
+        stored = await cluster.map()
+        if stored.map is not None or set(await Admin(connection).names()) - shared:
+            return 0
+        await cluster.open_streams(range(partitions), template, Sizing())
+        await cluster.store_map(
+            PartitionMap(version=stored.revision + 1, partitions=partitions), expected=stored.revision
+        )
+    return partitions

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
-from shipper import zone_names
+from shipper import default_paths, zone_names
 from shipper.codec import MAX_LABELS_BYTES, encode_labels
 from shipper.errors import ConfigError
 from shipper.linear_regex import Linear, PatternError
@@ -258,7 +258,8 @@ class CollectorSettings(_Section):
     """What a collector reads, and where it writes."""
 
     name: str = ""  #: name in the manifests; default: the machine's
-    directory: Path = Path("archive")  #: directory of the archive
+    #: directory of the archive; default: archive in /var/lib/fshipper (root), else in ~/.local/share/fshipper
+    directory: Path = Field(default_factory=default_paths.archive)
     readable_by: Readers = "group"  #: who may read new files of the archive: group or all
     output: str = "messages.log"  #: file of plain messages; with { or %: template for all files
     state: Path | None = None  #: directory of journals; default: in the archive

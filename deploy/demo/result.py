@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deploy.demo.processes import Programs
+from deploy.processes import Programs
 from deploy.demo.proof import Verdict
 from deploy.demo.show import size
 from deploy.demo.workspace import Workspace

@@ -14,7 +14,7 @@ from harness.fleet import FSHIPPER, until
 from harness.waiting import slowdown
 
 from deploy.demo import month, result
-from deploy.demo.processes import Interrupts, Programs, end, spawned
+from deploy.processes import Interrupts, Programs, end, spawned
 from deploy.demo.workspace import MARKER, Workspace
 from shipper.errors import Unavailable
 
