@@ -158,7 +158,7 @@ class Programs:
     def __init__(self, logs: Path, environment: dict[str, str], interrupts: Interrupts) -> None:
         self._logs = logs
         self._environment = environment
-        self._interrupts = interrupts
+        self.interrupts = interrupts  #: whose signals end a wait
         command = Path(sys.executable).with_name("fshipper")
         if not command.exists():
             raise Unavailable(f"there is no {command}", hint="pip install fshipper")
@@ -191,7 +191,7 @@ class Programs:
                 if not program.running or time.monotonic() > deadline:
                     how = "is not ready" if program.running else f"ended with {program.process.returncode}"
                     raise ShipperError(f"{program.name} {how}\n{program.last_words}", hint=f"see {program.log}")
-                self._interrupts.nap(POLL_SECONDS)
+                self.interrupts.nap(POLL_SECONDS)
 
     def revive(self) -> list[Program]:
         """Restart programs that ended because the server was away for too long, as a service manager would.
@@ -248,7 +248,7 @@ class Programs:
     def _wait(self, process: subprocess.Popen[bytes], within: float) -> int | None:
         deadline = time.monotonic() + within
         while (code := process.poll()) is None and time.monotonic() < deadline:
-            self._interrupts.nap(POLL_SECONDS)
+            self.interrupts.nap(POLL_SECONDS)
         return code
 
 

@@ -281,6 +281,7 @@ class CollectorSettings(_Section):
     keep_sources: Annotated[Seconds, Field(ge=0)] = 90 * 86400.0  #: how long the journal keeps ended sources
     host_text: Annotated[Size, Field(ge=0)] = 1024**4  #: text of a host in a day and partition, then an alert; 0: off
     serve_partitions: bool = False  #: create streams on request, as `fshipper partition serve`
+    seal_on_request: bool = False  #: seal open files when `fshipper report` makes the report of today
     lease: Annotated[Seconds, Field(ge=1, le=600)] = 5.0  #: time without renewal after which a lease ends
     listen: str = "127.0.0.1:9601"  #: address of the page, /metrics /healthz /readyz /status; empty: none
     allowed_hosts: HostNames = ()  #: other host names in requests to it: a.example.net, *.example.net, *

@@ -21,6 +21,7 @@ from shipper import default_paths, layout, moments, units, zone_names
 from shipper.errors import EXIT_OK, EXIT_OTHER, ConfigError, Permanent, Unavailable, UsageError
 from spark_analytics.archive import inventory
 from spark_analytics.archive.archives import Archives
+from spark_analytics.archive.seal_request import seal_open_files
 from spark_analytics.options import (
     CompactOptions,
     PrepareOptions,
@@ -82,6 +83,8 @@ def report(options: ReportOptions) -> int:
         session.require_runtime()
         from spark_analytics.pipeline import Request  # noqa: PLC0415 - needs pyspark
 
+        if (today := dt.datetime.now(dt.UTC).date().isoformat()) in dates:
+            seal_open_files([place for place, _ in source.places()], today, lambda text: typer.echo(text, err=True))
         if seconds:
             inventory.until_days_closed(source.read_day, dates, seconds, lambda text: typer.echo(text, err=True))
         gc.set_threshold(GARBAGE_THRESHOLD)

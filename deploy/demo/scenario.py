@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from deploy.demo import proof
 from deploy.demo.hosts import HOSTS, PARTITIONS, LogFeed
-from deploy.processes import Interrupts, Programs
 from deploy.demo.proof import ExpectedFile
 from deploy.demo.result import DemoResult, make_report
 from deploy.demo.show import DemoOutput
 from deploy.demo.workspace import Workspace
+from deploy.processes import Interrupts, Programs
 from shipper.errors import EXIT_FINDINGS, EXIT_OK, Unavailable
 
 BURST_BYTES = 256 * 1024

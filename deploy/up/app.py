@@ -10,35 +10,35 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from deploy.processes import Interrupted, Interrupts, Program, Programs, end, environment
 from deploy.server import nats_server
-from deploy.up.data_directory import DataDirectory, Remembered
+from deploy.up.data_directory import DRY_RUN, SEAL, DataDirectory, Remembered
 from deploy.up.options import DownOptions, UpOptions
 from deploy.up.shipped_files import DEFAULT, Found, Selection, found, patterns_of, selection
 from shipper import default_paths
-from shipper.durable_files import LockHeld, LockHolder
+from shipper.durable_files import LockHeld, LockHolder, command_of
 from shipper.errors import EXIT_CONFIG, EXIT_OK, EXIT_USAGE, ConfigError, ShipperError, Unavailable
 from shipper.prompts import confirm
 from shipper.units import counted, format_bytes
 
 SERVER, COLLECTOR, PRODUCER, PAGE = "server", "collector", "producer", "page"
+PAGE_COMMAND = "browse"
 PORTS = {SERVER: 4222, COLLECTOR: 9601, PRODUCER: 9600, PAGE: 9602}
 """The port of each program if it is free: other commands look for the server there."""
 START_SECONDS = 60.0
+START_ATTEMPTS = 3
 DRAIN_SECONDS = 8.0
 """From SIGTERM to SIGKILL for each of the programs. A kill loses nothing: the next start continues."""
 CHECK_SECONDS = 0.5
 FIRST_RESTART_SECONDS, MAX_RESTART_SECONDS = 1.0, 30.0
 STEADY_SECONDS = 60.0
 """Time after which a program that was restarted counts as healthy."""
-IDLE_SEAL = "30s"
-"""Silence after which a file of the archive is sealed: reports count sealed files."""
+COLLECTOR_SETTINGS = "[collector]\nseal_on_request = true\n"
+"""Reports count sealed files, so a report of today has open files sealed first."""
 MIN_FREE_BYTES = 2 * 1024**3
 """Free space that a start needs: a stream reserves 1 GiB."""
-MAX_LOG_BYTES = 10 * 1024**2
 LINK_SECONDS = 10.0
 END_SECONDS = 60.0
 
@@ -88,12 +88,11 @@ class _Run:
     def run(self) -> int:
         data = self._data
         self._check_disk(0)
-        for log in data.logs.iterdir():
-            _shorten(log)
+        data.forget_run()
         self._output.line(f"fshipper up: starting; data in {data.root}")
         with Interrupts() as interrupts, Programs(data.logs, environment(), interrupts) as programs:
             try:
-                self._start(programs)
+                self._start_with_free_ports(programs)
                 while True:
                     self._revive(programs)
                     interrupts.nap(CHECK_SECONDS)
@@ -104,6 +103,18 @@ class _Run:
         return EXIT_OK
 
     # -- start ------------------------------------------------------------------------------------------------------
+
+    def _start_with_free_ports(self, programs: Programs) -> None:
+        """Start again if another process took a port between its choice and its use."""
+        for attempt in range(START_ATTEMPTS):
+            try:
+                self._start(programs)
+                return
+            except ShipperError:
+                ended = [self._state.ports[name] for name, program in programs.all.items() if not program.running]
+                if attempt + 1 == START_ATTEMPTS or all(map(_free_port, ended)):
+                    raise
+                end([program.process for program in programs.all.values()])
 
     def _start(self, programs: Programs) -> None:
         """Start the programs one after another: each needs those before it."""
@@ -117,16 +128,13 @@ class _Run:
         chosen, what = self._chosen(programs)
         self._check_disk(what.unread)
         programs.wait_until_up(programs.all[SERVER], within=START_SECONDS)
-        config = data.own / "collector.toml"
-        config.write_text(f'[collector]\nidle_seal = "{IDLE_SEAL}"\n', encoding="utf-8")
-        collector = ("--config", str(config), "--listen", address[COLLECTOR])
-        self._begin(programs, COLLECTOR, "consume", *collector, ready="session_begun")
+        collector = ("--config", str(data.collector_settings(COLLECTOR_SETTINGS)), "--listen", address[COLLECTOR])
+        self._begin(programs, COLLECTOR, "consume", *collector, ready="collector_started")
         programs.wait_until_up(programs.all[COLLECTOR], within=START_SECONDS)
         producer = ("--state", str(data.checkpoints), "--listen", address[PRODUCER], *chosen.arguments)
         self._begin(programs, PRODUCER, "produce", *producer, ready="session_begun")
-        data.link.unlink(missing_ok=True)
         page = ("--listen", address[PAGE])
-        self._begin(programs, PAGE, "browse", *page, ready="the link is in", RUNTIME_DIRECTORY=str(data.page))
+        self._begin(programs, PAGE, PAGE_COMMAND, *page, ready="the link is in", RUNTIME_DIRECTORY=str(data.page))
         programs.wait_until_up(*programs.all.values(), within=START_SECONDS)
         data.note_page(programs.all[PAGE].process.pid)
         self._show(what)
@@ -139,7 +147,7 @@ class _Run:
         """What is shipped, as a dry run of the producer finds it."""
         chosen = selection(self._state.paths, self._data.root)
         dry_run = ("produce", "--dry-run", "--json", "--state", str(self._data.checkpoints), *chosen.arguments)
-        what = found(self._state.paths, json.loads(programs.must("dry-run", *dry_run, within=START_SECONDS)))
+        what = found(self._state.paths, json.loads(programs.must(DRY_RUN, *dry_run, within=START_SECONDS)))
         return selection(self._state.paths, self._data.root, what.binary), what
 
     def _check_disk(self, unread: int) -> None:
@@ -175,8 +183,8 @@ class _Run:
 
     def _revive(self, programs: Programs) -> None:
         """Restart what ended, with back-off. Raises ShipperError: a program cannot work with its settings."""
+        self._data.shorten_logs()
         for program in programs.all.values():
-            _shorten(program.log)
             restarts = self._restarts[program.name]
             if program.running:
                 if program.look() and program.name == PAGE:
@@ -187,15 +195,20 @@ class _Run:
                     f"the {program.name} ended\n{program.last_words}",
                     hint=f"correct it, then `fshipper up`; {program.log}",
                 )
-            if (delay := restarts.delay_after(program)) is not None:
+            if (delay := restarts.delay_of_new_end()) is not None:
                 self._output.line(f"the {program.name} ended; it is restarted in {delay:g} s (see {program.log})")
             elif restarts.is_due:
                 restarts.begin(program)
 
     def _end(self, programs: Programs) -> None:
-        """End the programs in the order in which the lines flow, so that each delivers what it has."""
-        for names in ((PRODUCER,), (COLLECTOR, PAGE), (SERVER,)):
+        """End the programs in the order in which the lines flow: each delivers what it has. Then seal the archive."""
+        for names in ((PRODUCER,), (COLLECTOR, PAGE)):
             end([programs.all[name].process for name in names if name in programs.all], within=DRAIN_SECONDS)
+        if COLLECTOR in programs.all and programs.all[SERVER].running:
+            with contextlib.suppress(ShipperError), Interrupts() as interrupts:
+                programs.interrupts = interrupts  # the first signal requested this end; another one ends the sealing
+                programs.must(SEAL, "consume", "--drain", "--seal", within=DRAIN_SECONDS)
+        end([program.process for program in programs.all.values()], within=DRAIN_SECONDS)
 
 
 class _Restarts:
@@ -206,8 +219,8 @@ class _Restarts:
         self._due: float | None = None
         self._began = time.monotonic()
 
-    def delay_after(self, program: Program) -> float | None:
-        """The seconds until the restart, when the end of `program` is seen first; None: it is known."""
+    def delay_of_new_end(self) -> float | None:
+        """The seconds until the restart, when the end of the program is seen first; None: it is known."""
         if self._due is not None:
             return None
         if time.monotonic() - self._began > STEADY_SECONDS:
@@ -227,28 +240,24 @@ class _Restarts:
         program.start()
 
 
-def _shorten(log: Path) -> None:
-    """Empty a log that is too long. Its program appends, so it continues at the beginning."""
-    with contextlib.suppress(OSError):
-        if log.stat().st_size > MAX_LOG_BYTES:
-            os.truncate(log, 0)
-
-
 def _free_ports(known: Mapping[str, int]) -> dict[str, int]:
-    """A free port for each program: that of the last time, the usual one, or any."""
-    with contextlib.ExitStack() as held:
-        return {name: _free_port(held, known.get(name, usual), usual) for name, usual in PORTS.items()}
+    """A free port for each program: that of the last time, the usual one, or any. Raises Unavailable: none is free."""
+    chosen: dict[str, int] = {}
+    for name, usual in PORTS.items():
+        wanted = (port for port in (known.get(name, usual), usual, 0) if port not in chosen.values())
+        chosen[name] = next(filter(None, map(_free_port, wanted)), 0)
+    if not all(chosen.values()):
+        raise Unavailable("no port of 127.0.0.1 is free", hint="end programs that hold many connections")
+    return chosen
 
 
-def _free_port(held: contextlib.ExitStack, *wanted: int) -> int:
-    """The first of `wanted` that is free, or any; it is held until the stack is closed."""
-    for port in (*wanted, 0):
-        probe = held.enter_context(socket.socket())
+def _free_port(port: int) -> int:
+    """`port` if it is free, for 0 any; 0: there is none."""
+    with socket.socket() as probe, contextlib.suppress(OSError):
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the programs do: not kept off by TIME_WAIT
-        with contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return int(probe.getsockname()[1])
-    raise Unavailable("no port of 127.0.0.1 is free", hint="end programs that hold many connections")
+        probe.bind(("127.0.0.1", port))
+        return int(probe.getsockname()[1])
+    return 0
 
 
 def _archive_option(data: DataDirectory) -> str:
@@ -293,7 +302,7 @@ def _show_running(data: DataDirectory, patterns: tuple[str, ...], holder: LockHo
 def _new_link(data: DataDirectory) -> str:
     """A link that was not used: the page's program writes it at SIGHUP. Empty: it does not answer."""
     before, pid = data.shown_link(), data.page_pid()
-    if not pid:
+    if f" {PAGE_COMMAND} " not in command_of(pid):
         return ""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGHUP)

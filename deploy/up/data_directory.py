@@ -15,6 +15,9 @@ from shipper.durable_files import Lock, LockHeld, LockHolder, make_directory, re
 from shipper.errors import ConfigError
 
 VERSION = 1
+MAX_LOG_BYTES = 10 * 1024**2
+DRY_RUN, SEAL = COMMANDS = ("dry-run", "seal")
+"""Commands that run to their end; their output is in `logs`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +93,24 @@ class DataDirectory:
             raise ConfigError(
                 f"cannot use {self._lock}: {error.strerror}", hint="run the command as the user who ran `fshipper up`"
             ) from None
+
+    def forget_run(self) -> None:
+        """Remove what belongs to one run: its link, and the output of commands. Logs of programs continue."""
+        for path in (self.link, self._page_pid, *(self.logs / f"{name}.out" for name in COMMANDS)):
+            path.unlink(missing_ok=True)
+
+    def shorten_logs(self) -> None:
+        """Empty logs that are too long. Their programs append, so they continue at the beginning."""
+        for log in self.logs.iterdir():
+            with contextlib.suppress(OSError):
+                if log.stat().st_size > MAX_LOG_BYTES:
+                    os.truncate(log, 0)
+
+    def collector_settings(self, text: str) -> Path:
+        """A settings file of the collector with `text`."""
+        path = self.own / "collector.toml"
+        path.write_text(text, encoding="utf-8")
+        return path
 
     # -- the page ---------------------------------------------------------------------------------------------------
 
