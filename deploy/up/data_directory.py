@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -49,11 +50,19 @@ class DataDirectory:
     def taken(self) -> Iterator[Remembered]:
         """The directory for one `fshipper up`, made if it is new.
 
-        Raises LockHeld: one runs. ConfigError: the archive is another program's. OSError: it cannot be written.
+        Raises LockHeld: one runs. ConfigError: the archive is another program's, or the directory cannot be written.
         """
-        make_directory(self.root)
-        for path in (self.own, self.logs, self.page):
-            make_directory(path, mode=0o700)
+        try:
+            make_directory(self.root)
+            for path in (self.own, self.logs, self.page):
+                make_directory(path, mode=0o700)
+            if not os.access(self.own, os.W_OK):
+                raise PermissionError(errno.EACCES, "Permission denied")
+        except OSError as error:
+            raise ConfigError(
+                f"the data directory {self.root} cannot be written: {error.strerror}",
+                hint="name another directory with --data DIR",
+            ) from None
         with Lock(self._lock, f"the data directory {self.root}"):
             found = self.remembered()
             if found is None and self.archive.exists() and any(self.archive.iterdir()):

@@ -18,6 +18,8 @@ RECORDS = ("wtmp*", "btmp*", "lastlog*", "faillog*", "tallylog*", "*.journal", "
 SAMPLE_BYTES = 8192
 """Bytes at the beginning of a new file that show whether it is text."""
 COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
+MISSING = " does not exist yet"
+"""End of a warning of the dry run."""
 SHOWN = 3
 """Names in a note; the others are counted."""
 
@@ -86,7 +88,9 @@ def selection(patterns: Sequence[str], data: Path, binary: Sequence[str] = ()) -
 def found(patterns: Sequence[str], dry_run: Mapping[str, Any]) -> Found:
     """What `fshipper produce --dry-run --json` reports. Raises ConfigError: there is nothing to ship, now or later."""
     reads, binary = list(dry_run["reads"]), []
-    notes = [_note_of_warning(str(each)) for each in dry_run["warnings"]]
+    skipped = {str(each["path"]) for each in dry_run["skips"]}
+    awaited = [each for each in map(str, dry_run["warnings"]) if each.removesuffix(MISSING) not in skipped]
+    notes = [_note_of_warning(each) for each in awaited]
     for each in list(reads):
         kind = "" if each["known"] else _kind(each["path"])
         if kind and each["path"] in patterns:
@@ -94,14 +98,16 @@ def found(patterns: Sequence[str], dry_run: Mapping[str, Any]) -> Found:
         elif kind:
             binary.append(str(each["path"]))
             reads.remove(each)
-    skips = [each for each in dry_run["skips"] if each["path"] in patterns]
+    skips = [each for each in dry_run["skips"] if each["path"] in patterns and each["reason"] != "second_name"]
     notes += [f"{each['path']} is not shipped: {each['text']}" for each in skips]
     others = {each["path"] for each in skips}
     unreadable = [each["path"] for each in dry_run["skips"] if each["reason"] == "unreadable"]
+    compressed = [each["path"] for each in dry_run["skips"] if each["reason"] == "compressed"]
+    notes += [f"{_some(compressed)}: not shipped, because it is compressed"] if compressed else []
     if unreadable := [each for each in unreadable if each not in others]:
         notes.append(f"this user cannot read {_some(unreadable)}; root can: sudo fshipper up")
     notes += [f"{_some(binary)}: not shipped, because it is no text"] if binary else []
-    if not (reads or dry_run["inputs"] or dry_run["warnings"]):
+    if not (reads or dry_run["inputs"] or awaited):
         why = "; ".join(notes) or "no file is there"
         raise ConfigError(f"there is nothing to ship: {why}", hint="name files, directories or quoted globs")
     octets = sum(each["start"] + each["bytes"] for each in reads)
@@ -111,7 +117,7 @@ def found(patterns: Sequence[str], dry_run: Mapping[str, Any]) -> Found:
 
 def _note_of_warning(text: str) -> str:
     """A warning of the dry run; a file that does not exist may be misspelt."""
-    path = text.removesuffix(" does not exist yet")
+    path = text.removesuffix(MISSING)
     if path == text:
         return text
     near = _correction(path)
