@@ -22,6 +22,8 @@ help: ## List the targets
 setup: $(READY) ## Put everything into .venv (and Java 17 if missing), and prepare the start of the report: about two minutes
 
 $(READY): requirements.lock pyproject.toml deploy/setup/java.sh
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "fshipper needs Python 3.11 or newer: make setup PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from harness import newcomer
 from harness.formats import EXAMPLES
 from prometheus_client.metrics import MetricWrapperBase
 from pydantic import BaseModel
@@ -384,7 +385,40 @@ def report_schema() -> str:
     return json.dumps(importlib.import_module("spark_analytics.report.json_export").schema(), indent=1) + "\n"
 
 
+def first_mistakes_page() -> str:
+    """docs/operations/first-mistakes.md."""
+    answered = "".join(
+        f"| {each.what} | {_answer(each.answer)} | {each.code} |\n" for each in (*newcomer.ALONE, *newcomer.TOGETHER)
+    )
+    noted = "".join(f"| {each.what} | {_answer(each.answer)} |\n" for each in newcomer.NOTED)
+    shipped = ", ".join(what for what, _ in newcomer.SHIPPED)
+    return f"""\
+# First mistakes
+
+<!-- Written by `make docs` from tests/harness/newcomer.py, which tests/deploy/test_up_mistakes.py types for real. -->
+
+What a newcomer mistypes, and a part of the answer. Each message also has the next step. Nothing is lost or stored twice.
+
+| mistake | the answer contains | exit code |
+|---|---|---|
+{answered}
+`fshipper up` runs in these cases, and prints a note:
+
+| case | the note contains |
+|---|---|
+{noted}
+It ships without a note: {shipped}. Other mistakes are in [Safe mistakes](mistakes.md).
+"""
+
+
+def _answer(text: str) -> str:
+    """A part of a message, in a code span also where it contains backquotes; paths of the test are below /home/me."""
+    plain = text.replace("HOME", "/home/me")
+    return (f"`` {plain} ``" if "`" in plain else f"`{plain}`") if plain else "nothing"
+
+
 PAGES = {
+    "operations/first-mistakes.md": first_mistakes_page,
     "reference/formats.md": formats_page,
     "development/structure.md": structure_page,
     "reference/metrics.md": metrics_page,

@@ -158,8 +158,9 @@ class DataDirectory:
         for entry in self.own.iterdir():
             if entry.is_dir():
                 shutil.rmtree(entry)
-        for path in (self._lock, self._state):  # the state is last: without it the archive is another program's
-            path.unlink(missing_ok=True)
+            elif entry != self._state:
+                entry.unlink()
+        self._state.unlink()  # last: without it the archive counts as another program's
         for directory in (self.own, self.root):
             with contextlib.suppress(OSError):  # it holds reports, or files of the user
                 directory.rmdir()

@@ -58,10 +58,14 @@ def _pattern(path: str) -> str:
         raise UsageError(f"{path!r} is no path", hint="name files, directories or quoted globs")
     whole = os.path.abspath(path if os.path.lexists(path) else os.path.expanduser(path))
     if os.path.isdir(whole):
-        return os.path.join(glob.escape(whole), "**")
+        return _files_below(whole)
     if not os.path.lexists(whole) and not glob.has_magic(whole) and not os.path.isdir(os.path.dirname(whole)):
         raise ConfigError(f"there is no directory {os.path.dirname(whole)}", hint=_correction(whole))
     return whole
+
+
+def _files_below(directory: str) -> str:
+    return os.path.join(glob.escape(directory), "**")
 
 
 def _correction(path: str) -> str:
@@ -88,8 +92,9 @@ def selection(patterns: Sequence[str], data: Path, binary: Sequence[str] = ()) -
 def found(patterns: Sequence[str], dry_run: Mapping[str, Any]) -> Found:
     """What `fshipper produce --dry-run --json` reports. Raises ConfigError: there is nothing to ship, now or later."""
     reads, binary = list(dry_run["reads"]), []
-    skipped = {str(each["path"]) for each in dry_run["skips"]}
-    awaited = [each for each in map(str, dry_run["warnings"]) if each.removesuffix(MISSING) not in skipped]
+    skipped = [str(each["path"]) for each in dry_run["skips"]]
+    known = {*skipped, *(f"{_files_below(each)} matches no file yet" for each in skipped)}
+    awaited = [each for each in map(str, dry_run["warnings"]) if each.removesuffix(MISSING) not in known]
     notes = [_note_of_warning(each) for each in awaited]
     for each in list(reads):
         kind = "" if each["known"] else _kind(each["path"])
