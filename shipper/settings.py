@@ -258,8 +258,7 @@ class CollectorSettings(_Section):
     """What a collector reads, and where it writes."""
 
     name: str = ""  #: name in the manifests; default: the machine's
-    #: directory of the archive; default: archive in /var/lib/fshipper (root), else in ~/.local/share/fshipper
-    directory: Path = Field(default_factory=default_paths.archive)
+    directory: Path = Field(default_factory=default_paths.archive)  #: directory of the archive
     readable_by: Readers = "group"  #: who may read new files of the archive: group or all
     output: str = "messages.log"  #: file of plain messages; with { or %: template for all files
     state: Path | None = None  #: directory of journals; default: in the archive

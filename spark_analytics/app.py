@@ -108,7 +108,8 @@ def prepare(options: PrepareOptions) -> None:
     """Write the class data archive of Java."""
     from spark_analytics.prepare import prepare as write  # noqa: PLC0415
 
-    archive, is_new = write(force=options.force)
+    with Console(stderr=True).status("preparing the classes of Java, about a minute"):
+        archive, is_new = write(force=options.force)
     size = archive.path.stat().st_size // 1_000_000
     typer.echo(f"{archive.path}: {size} MB{'' if is_new else ', written before; nothing to do'}")
 

@@ -16,7 +16,7 @@ from harness.formats import EXAMPLES
 from prometheus_client.metrics import MetricWrapperBase
 from pydantic import BaseModel
 
-from shipper import line_formats, line_levels, line_zones
+from shipper import default_paths, line_formats, line_levels, line_zones
 from shipper.config import ENVIRONMENT
 from shipper.settings import Settings
 
@@ -86,7 +86,10 @@ def settings_of(section: type[BaseModel], name: str) -> Iterator[Setting]:
     comments = dict(re.findall(r"^    (\w+): .*  #: (.*)$", inspect.getsource(section), re.MULTILINE))
     for field, found in section.model_fields.items():
         key = f"{name}.{field}"
-        yield Setting(key, variables.get(key, ""), _shown(found.default), comments[field])
+        default = (
+            "[by user](#default-places)" if found.default_factory is default_paths.archive else _shown(found.default)
+        )
+        yield Setting(key, variables.get(key, ""), default, comments[field])
 
 
 def _shown(value: object) -> str:
@@ -133,6 +136,18 @@ partitions = 4
 [producer]
 files = ["/var/log/nginx/*.log"]
 ```
+
+## Default places
+
+| what | root | other users |
+|---|---|---|
+| archive: `consume`, `search`, `tail`, `replay`, `browse`, `audit`, `redact`, `report` | `/var/lib/fshipper/archive` | `~/.local/share/fshipper/archive` |
+| reports: `report` and its commands, without `--out` and `SHIPPER_REPORT` | `/var/lib/fshipper/report` | `~/.local/share/fshipper/report` |
+| checkpoints: `produce` | `/var/lib/fshipper/producer` | `~/.local/state/fshipper/producer` |
+| data of `fshipper up`, its archive included | `/var/lib/fshipper` | `~/.local/share/fshipper` |
+
+`XDG_DATA_HOME` and `XDG_STATE_HOME` replace `~/.local/share` and `~/.local/state`. Versions before 0.2.0 used `./archive` and `./report`.
+In a directory that contains an archive of that name, or a directory `report`, the commands still use these.
 
 {chr(10).join(parts)}"""
 

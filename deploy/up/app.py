@@ -26,7 +26,7 @@ from shipper.units import counted, format_bytes
 SERVER, COLLECTOR, PRODUCER, PAGE = "server", "collector", "producer", "page"
 PAGE_COMMAND = "browse"
 PORTS = {SERVER: 4222, COLLECTOR: 9601, PRODUCER: 9600, PAGE: 9602}
-"""The port of each program if it is free: other commands look for the server there."""
+"""The port of each program if it is free: other commands connect to the server there by default."""
 START_SECONDS = 60.0
 START_ATTEMPTS = 3
 DRAIN_SECONDS = 8.0

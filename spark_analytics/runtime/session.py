@@ -150,6 +150,9 @@ def known_classes(java: Path) -> SharedArchive | None:
         return None
 
 
+INSTALL_HINT = 'pip install "fshipper[spark]"; from a clone: make install EXTRAS=spark'
+
+
 def require_runtime() -> Path:
     """The Java that Spark is started with here.
 
@@ -158,14 +161,14 @@ def require_runtime() -> Path:
     """
     for name in ("pyspark", "pyarrow", "duckdb"):  # `--help` must work without them
         if importlib.util.find_spec(name) is None:
-            raise Unavailable(f"the report needs {name}, which is not installed", hint='pip install "fshipper[spark]"')
+            raise Unavailable(f"the report needs {name}, which is not installed", hint=INSTALL_HINT)
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "")
     if not java.is_file():
         where = f"JAVA_HOME={home} has no bin/java" if home else "there is no java on PATH"
         raise Unavailable(
             f"the report needs Java 17 or later; {where}",
-            hint="apt-get install openjdk-17-jre-headless, or set JAVA_HOME",
+            hint="sudo apt-get install openjdk-17-jre-headless, or set JAVA_HOME",
         )
     return java
 
