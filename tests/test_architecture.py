@@ -232,7 +232,7 @@ PLANTED = {
     "spark imports the edge": ("spark_analytics/tables/spark_io.py", "from shipper.durable_files import Lock"),
     "spark imports the edge by its name": ("spark_analytics/tables/spark_io.py", "from shipper import durable_files"),
     "spark imports nats": ("spark_analytics/tables/spark_io.py", "import nats"),
-    "deploy imports the house": ("deploy/server.py", "from shipper.durable_files import Lock"),
+    "deploy imports the house": ("deploy/server.py", "from shipper.compression import Compressor"),
     "nats outside of its room": ("producer/pipeline.py", "from nats.aio.client import Client"),
     "nats at the edge": ("shipper/config.py", "import nats.errors as errors"),
     "nats by a string": ("consumer/commit/sink.py", 'import importlib\nnats = importlib.import_module("nats")'),
