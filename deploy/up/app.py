@@ -201,7 +201,7 @@ class _Run:
                 restarts.begin(program)
 
     def _end(self, programs: Programs) -> None:
-        """End the programs in the order in which the lines flow: each delivers what it has. Then seal the archive."""
+        """End the programs in the order in which the lines flow: each delivers its rest. Then seal the archive."""
         for names in ((PRODUCER,), (COLLECTOR, PAGE)):
             end([programs.all[name].process for name in names if name in programs.all], within=DRAIN_SECONDS)
         if COLLECTOR in programs.all and programs.all[SERVER].running:

@@ -1,4 +1,4 @@
-"""Mistakes of a newcomer, typed for real: each has an answer that says what to do, and nothing is lost or doubled."""
+"""Mistakes of a newcomer, typed for real: the answer has the next step, and nothing is lost or doubled."""
 
 import gzip
 import os

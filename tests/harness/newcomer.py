@@ -1,4 +1,4 @@
-"""Mistakes of somebody who uses fshipper for the first time: what they type, and what the program answers.
+"""Mistakes of a person who uses fshipper for the first time: the command, and the answer of the program.
 
 `deploy/test_up_mistakes.py` types each of them; `written.py` makes a page of them.
 """
