@@ -33,7 +33,7 @@ $(READY): requirements.lock pyproject.toml deploy/setup/java.sh
 	$(BIN)/fshipper report prepare || echo "the first report takes longer; all but the report works without Java" >&2
 	@touch $(READY)
 
-install: ## fshipper and a NATS server: as root in /opt/fshipper and /usr/local/bin, else below ~/.local; EXTRAS=spark for the report
+install: ## fshipper and a NATS server: as root in /opt/fshipper and /usr/local/bin, else below ~/.local; EXTRAS=spark,java for the report
 	PYTHON=$(PYTHON) deploy/setup/install.sh
 
 demo: setup ## Server, three hosts, a collector, kills on the way, byte-for-byte proof, report: about two minutes

