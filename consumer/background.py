@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import entry_points
+from typing import Any
 
 from consumer.archive.directory import ArchiveLocation
 from consumer.archive.duplicate_count import DuplicateCount
@@ -40,6 +41,12 @@ def _be_nice() -> None:
     """Give this thread the least priority. Linux has one for each thread."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LEAST_PRIORITY)
+
+
+def partitioner_service(name: str) -> Any:
+    """The function of a service that the partitioner offers: a program imports no other one."""
+    (found,) = entry_points(group=SERVICES, name=name)
+    return found.load()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +146,7 @@ class BackgroundTasks:
 
     async def _serve_partitions(self) -> None:
         """Create streams when producers request them: a service of the partitioner, found by its entry point."""
-        (found,) = entry_points(group=SERVICES, name="streams")
         try:
-            await found.load()(self.settings, self.stop)
+            await partitioner_service("streams")(self.settings, self.stop)
         except ShipperError as error:  # the collector writes the archive also without this service
             events.stream_refused(partition=None, host="", reason=str(error))

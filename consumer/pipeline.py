@@ -260,6 +260,7 @@ class WorkerParts:
             archive=self.place.archive,
             keep_sources=chosen.keep_sources,
             host_text_bytes=chosen.host_text,
+            seals_on_request=chosen.seal_on_request,
         )
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 GROUP = "fshipper.commands"
 
 SUMMARIES = {
+    "up": "Ship, archive and search the logs of this machine, with one command",
+    "down": "End what `fshipper up` runs, and with --remove its data",
     "produce": "Ship log files of this host to the streams",
     "validate": "Check settings and files, and with --connect the server",
     "consume": "Write what is in the streams to per-host files",

@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
-from shipper import zone_names
+from shipper import default_paths, zone_names
 from shipper.codec import MAX_LABELS_BYTES, encode_labels
 from shipper.errors import ConfigError
 from shipper.linear_regex import Linear, PatternError
@@ -295,7 +295,7 @@ class CollectorSettings(_Section):
     """What a collector reads, and where it writes."""
 
     name: str = ""  #: name in the manifests; default: the machine's
-    directory: Path = Path("archive")  #: directory of the archive
+    directory: Path = Field(default_factory=default_paths.archive)  #: directory of the archive
     readable_by: Readers = "group"  #: who may read new files of the archive: group or all
     output: str = "messages.log"  #: file of plain messages; with { or %: template for all files
     state: Path | None = None  #: directory of journals; default: in the archive
@@ -319,6 +319,7 @@ class CollectorSettings(_Section):
     keep_sources: Annotated[Seconds, Field(ge=0)] = 90 * 86400.0  #: how long the journal keeps ended sources
     host_text: Annotated[Size, Field(ge=0)] = 1024**4  #: text of a host in a day and partition, then an alert; 0: off
     serve_partitions: bool = False  #: create streams on request, as `fshipper partition serve`
+    seal_on_request: bool = False  #: seal open files when `fshipper report` makes the report of today
     lease: Annotated[Seconds, Field(ge=1, le=600)] = 5.0  #: time without renewal after which a lease ends
     listen: str = "127.0.0.1:9601"  #: address of the page, /metrics /healthz /readyz /status; empty: none
     allowed_hosts: HostNames = ()  #: other host names in requests to it: a.example.net, *.example.net, *

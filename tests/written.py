@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from harness import newcomer
 from harness.formats import EXAMPLES
 from harness.situations import situations
 from prometheus_client.metrics import MetricWrapperBase
 from pydantic import BaseModel
 
-from shipper import line_formats, line_levels, line_zones
+from shipper import default_paths, line_formats, line_levels, line_zones
 from shipper.config import ENVIRONMENT
 from shipper.settings import Settings
 
@@ -93,7 +94,10 @@ def settings_of(section: type[BaseModel], name: str) -> Iterator[Setting]:
     comments = dict(re.findall(r"^    (\w+): .*  #: (.*)$", inspect.getsource(section), re.MULTILINE))
     for field, found in section.model_fields.items():
         key = f"{name}.{field}"
-        yield Setting(key, variables.get(key, ""), _shown(found.default), comments[field])
+        default = (
+            "[by user](#default-places)" if found.default_factory is default_paths.archive else _shown(found.default)
+        )
+        yield Setting(key, variables.get(key, ""), default, comments[field])
 
 
 def _shown(value: object) -> str:
@@ -140,6 +144,18 @@ partitions = 4
 [producer]
 files = ["/var/log/nginx/*.log"]
 ```
+
+## Default places
+
+| what | root | other users |
+|---|---|---|
+| archive: `consume`, `search`, `tail`, `replay`, `browse`, `audit`, `redact`, `report` | `/var/lib/fshipper/archive` | `~/.local/share/fshipper/archive` |
+| reports: `report` and its commands, without `--out` and `SHIPPER_REPORT` | `/var/lib/fshipper/report` | `~/.local/share/fshipper/report` |
+| checkpoints: `produce` | `/var/lib/fshipper/producer` | `~/.local/state/fshipper/producer` |
+| data of `fshipper up`, its archive included | `/var/lib/fshipper` | `~/.local/share/fshipper` |
+
+`XDG_DATA_HOME` and `XDG_STATE_HOME` replace `~/.local/share` and `~/.local/state`. Versions before 0.2.0 used `./archive` and `./report`.
+In a directory that contains an archive of that name, or a directory `report`, the commands still use these.
 
 {chr(10).join(parts)}"""
 
@@ -433,7 +449,40 @@ brings each situation about. `…` is any text, and numbers are examples.
 {search}"""
 
 
+def first_mistakes_page() -> str:
+    """docs/operations/first-mistakes.md."""
+    answered = "".join(
+        f"| {each.what} | {_answer(each.answer)} | {each.code} |\n" for each in (*newcomer.ALONE, *newcomer.TOGETHER)
+    )
+    noted = "".join(f"| {each.what} | {_answer(each.answer)} |\n" for each in newcomer.NOTED)
+    shipped = ", ".join(what for what, _ in newcomer.SHIPPED)
+    return f"""\
+# First mistakes
+
+<!-- Written by `make docs` from tests/harness/newcomer.py, which tests/deploy/test_up_mistakes.py types for real. -->
+
+What a newcomer mistypes, and a part of the answer. Each message also has the next step. Nothing is lost or stored twice.
+
+| mistake | the answer contains | exit code |
+|---|---|---|
+{answered}
+`fshipper up` runs in these cases, and prints a note:
+
+| case | the note contains |
+|---|---|
+{noted}
+It ships without a note: {shipped}. Other mistakes are in [Safe mistakes](mistakes.md).
+"""
+
+
+def _answer(text: str) -> str:
+    """A part of a message, in a code span also where it contains backquotes; paths of the test are below /home/me."""
+    plain = text.replace("HOME", "/home/me")
+    return (f"`` {plain} ``" if "`" in plain else f"`{plain}`") if plain else "nothing"
+
+
 PAGES = {
+    "operations/first-mistakes.md": first_mistakes_page,
     "reference/formats.md": formats_page,
     "development/structure.md": structure_page,
     "reference/metrics.md": metrics_page,

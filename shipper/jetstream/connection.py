@@ -217,6 +217,11 @@ class Connection:
         """Bytes of headers and payload that the server takes in one message."""
         return int(self.client.max_payload)
 
+    @property
+    def has_access_control(self) -> bool:
+        """Whether the server requires users, or certificates of clients."""
+        return self.client.has_access_control
+
     def forgive(self) -> None:
         """Connected at the second attempt: the first one's trouble does not count."""
         self.reason = ""

@@ -108,6 +108,11 @@ class TolerantClient(Client):
         self._needs_tls = True
 
     @property
+    def has_access_control(self) -> bool:
+        """Whether the server's INFO requires users, or certificates of clients."""
+        return bool(self._server_info.get("auth_required") or self._server_info.get("tls_verify"))
+
+    @property
     def is_encrypted(self) -> bool:
         """Whether the connection uses TLS."""
         transport = self._transport

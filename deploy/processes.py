@@ -1,4 +1,4 @@
-"""Processes of the demo: started through the `fshipper` command, killed and ended by their ids, never outliving it.
+"""Processes of `demo` and `up`: started through the `fshipper` command, ended by their ids, never outliving it.
 
 Signals become an exception at the next nap, never inside a step: no child is started and then forgotten.
 """
@@ -16,22 +16,48 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
-from deploy.demo.workspace import Interrupted
 from shipper.errors import EXIT_OK, EXIT_UNAVAILABLE, ShipperError, Unavailable
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NAP_SECONDS = 0.05
 """How long a signal may wait to be noticed."""
+SIGNALLED = 128
+"""Added to a signal's number, as shells do."""
+
+
+class Interrupted(Exception):  # noqa: N818 - no error: a signal requested it
+    """A signal requested the end of the command."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"ended by signal {number}")
+        self.code = SIGNALLED + number
+
+
+def environment(*foreign: str) -> dict[str, str]:
+    """Our environment, without `foreign` and what changes the programs' settings or names a service manager."""
+    others = {"NOTIFY_SOCKET", *foreign}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name not in others and not name.startswith(("SHIPPER_", "NATS_"))
+    }
 
 
 class Interrupts:
-    """While entered, SIGINT, SIGTERM and SIGHUP are kept until `check` or `nap` raises Interrupted."""
+    """While entered, SIGINT, SIGTERM and SIGHUP are kept until `check` or `nap` raises Interrupted.
+
+    A SIGHUP that is ignored, as after nohup, stays ignored.
+    """
 
     def __init__(self) -> None:
         self._received = 0
 
     def __enter__(self) -> Self:
-        self._before: dict[int, Any] = {number: signal.signal(number, self._on_signal) for number in STOP_SIGNALS}
+        self._before: dict[int, Any] = {
+            number: signal.signal(number, self._on_signal)
+            for number in STOP_SIGNALS
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
+        }
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -57,11 +83,11 @@ class Interrupts:
 
 POLL_SECONDS = 0.05
 GRACE_SECONDS = 3.0
-"""From SIGTERM to SIGKILL when the demo ends early: a kill loses nothing, so a long wait is not needed."""
+"""From SIGTERM to SIGKILL when a demo ends early: a kill loses nothing, so a long wait is not needed."""
 MAX_REVIVALS = 20
 _SIGNAL_OF_PARENTS_DEATH = 1  # PR_SET_PDEATHSIG in linux/prctl.h
 
-_prctl = getattr(ctypes.CDLL(None), "prctl", None)  # None off Linux: a SIGKILL of the demo leaves its children there
+_prctl = getattr(ctypes.CDLL(None), "prctl", None)  # None off Linux: a SIGKILL of the parent leaves its children there
 
 
 class Program:
@@ -124,7 +150,7 @@ class Program:
 
 
 class Programs:
-    """All processes of a demo; leaving the `with` block ends whatever still runs.
+    """All processes of a command; leaving the `with` block ends whatever still runs.
 
     Raises Unavailable: the `fshipper` next to this Python is missing.
     """
@@ -132,7 +158,7 @@ class Programs:
     def __init__(self, logs: Path, environment: dict[str, str], interrupts: Interrupts) -> None:
         self._logs = logs
         self._environment = environment
-        self._interrupts = interrupts
+        self.interrupts = interrupts  #: whose signals end a wait
         command = Path(sys.executable).with_name("fshipper")
         if not command.exists():
             raise Unavailable(f"there is no {command}", hint="pip install fshipper")
@@ -165,7 +191,7 @@ class Programs:
                 if not program.running or time.monotonic() > deadline:
                     how = "is not ready" if program.running else f"ended with {program.process.returncode}"
                     raise ShipperError(f"{program.name} {how}\n{program.last_words}", hint=f"see {program.log}")
-                self._interrupts.nap(POLL_SECONDS)
+                self.interrupts.nap(POLL_SECONDS)
 
     def revive(self) -> list[Program]:
         """Restart programs that ended because the server was away for too long, as a service manager would.
@@ -222,15 +248,15 @@ class Programs:
     def _wait(self, process: subprocess.Popen[bytes], within: float) -> int | None:
         deadline = time.monotonic() + within
         while (code := process.poll()) is None and time.monotonic() < deadline:
-            self._interrupts.nap(POLL_SECONDS)
+            self.interrupts.nap(POLL_SECONDS)
         return code
 
 
 def spawned(arguments: list[str], environment: dict[str, str], output: Path, log: Path) -> "subprocess.Popen[bytes]":
-    """A process in a group of its own: Ctrl-C reaches the demo alone, which then ends the others in order."""
+    """A process in a group of its own: Ctrl-C reaches the parent alone, which then ends the others in order."""
     parent = os.getpid()
 
-    def die_with_the_demo() -> None:  # pragma: no cover - runs in the child
+    def die_with_the_parent() -> None:  # pragma: no cover - runs in the child
         if _prctl is not None:
             _prctl(_SIGNAL_OF_PARENTS_DEATH, int(signal.SIGKILL))
         if os.getppid() != parent:
@@ -244,16 +270,16 @@ def spawned(arguments: list[str], environment: dict[str, str], output: Path, log
             stdout=out,
             stderr=err,
             process_group=0,
-            preexec_fn=die_with_the_demo,  # noqa: PLW1509 - unsafe among threads; the demo has one
+            preexec_fn=die_with_the_parent,  # noqa: PLW1509 - unsafe among threads; the parent has one
         )
 
 
-def end(processes: list["subprocess.Popen[bytes]"]) -> None:
-    """SIGTERM to the groups of all that run, SIGKILL to what is left of them a moment later."""
+def end(processes: list["subprocess.Popen[bytes]"], *, within: float = GRACE_SECONDS) -> None:
+    """SIGTERM to the groups of all that run, SIGKILL to what is left of them after `within` seconds."""
     for process in processes:
         if process.poll() is None:
             _signal_group(process, signal.SIGTERM)
-    deadline = time.monotonic() + GRACE_SECONDS
+    deadline = time.monotonic() + within
     for process in processes:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(max(0.0, deadline - time.monotonic()))
