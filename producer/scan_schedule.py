@@ -84,6 +84,11 @@ class ScanSchedule:
         self._unhinted |= unheard
         self._suspects = grew
 
+    def request(self) -> float:
+        """Let the next scan of all files come soon. Returns the seconds since the last one began."""
+        self._wake.hint(None)
+        return self._clock() - self._scanned_at
+
     async def run(self, _: Publisher | None = None) -> None:
         """Scan all files if that is due, else check the files with hints and those that are about to end."""
         now, grown = self._clock(), self._wake.take_grown()

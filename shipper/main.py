@@ -27,6 +27,8 @@ SUMMARIES = {
     "hosts": "Give hosts keys and least rights, and take them back",
     "partition": "Plan, create, watch, move, save and mend the streams",
     "status": "See every host, how it is and why, and how far each partition is read",
+    "explain": "Show how far a file or a line of a host is, and what to do",
+    "wait": "End when everything up to a time is in the archive",
     "tail": "Show the logs of all hosts merged, and follow new lines",
     "search": "Find lines of all hosts and days in the archive",
     "browse": "Search and follow the logs of all hosts in a browser",

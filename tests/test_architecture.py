@@ -70,7 +70,13 @@ OWNERS = {
     "consumer.audit": ("consumer/audit/",),
     "consumer.read": ("consumer/read/", "consumer/dlq/"),
     "consumer.dlq": ("consumer/dlq/", "consumer/audit/"),
-    "consumer.fleet": ("consumer/fleet/", "consumer/read/browse/", "consumer/app.py"),  # its status page
+    "consumer.fleet": (
+        "consumer/fleet/",
+        "consumer/read/browse/",
+        "consumer/app.py",  # its status page
+        "consumer/explain/",
+        "consumer/wait/",
+    ),
 }
 """What only some may import, by the beginning of their path."""
 

@@ -1,5 +1,6 @@
 """Replies of a producer to requests on `ctl.down.<host>` (collectors) and `ctl.ask.<host>` (operators)."""
 
+import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -7,9 +8,11 @@ from producer.model import Source
 from producer.options import Task
 from producer.session.delivery import Delivery, Window
 from producer.session.delivery_check import DeliveryCheck
+from producer.session.file_stage import files_reply
 from producer.session.migration import Migration
 from producer.tailer.tailer import Tailer
 from shipper.control import (
+    FilesRequest,
     MarksReply,
     MarksRequest,
     PlaceRequest,
@@ -25,6 +28,8 @@ from shipper.ports import Publisher
 from shipper.subjects import control_ask, control_down
 
 GONE = ResendReply(ResendAnswer.GONE)
+READING = frozenset({MarksRequest.ASK, FilesRequest.ASK})
+"""Requests that change nothing."""
 
 
 def to_missing(request: ResendRequest, sources: Tailer, window: Window) -> ResendReply:
@@ -80,9 +85,19 @@ def _mark(source: Source, archive: str, archive_name: Callable[[str], str]) -> S
 class ControlHandler:
     """Handles messages of collectors, and requests of operators. Owned by the pipeline."""
 
-    def __init__(self, task: Task, delivery: Delivery, migration: Migration, check: DeliveryCheck) -> None:
+    def __init__(
+        self,
+        task: Task,
+        delivery: Delivery,
+        migration: Migration,
+        check: DeliveryCheck,
+        request_scan: Callable[[], float],
+    ) -> None:
         self._host = task.host
+        self._task = task
         self._archive_name = task.archive_name
+        self._run = secrets.token_hex(8)
+        self._request_scan = request_scan  # returns the seconds since the last scan began
         self._delivery = delivery
         self._migration = migration
         self._check = check
@@ -97,8 +112,8 @@ class ControlHandler:
         await session.listen(control_down(self._host), self._handle)
 
     async def _from_operator(self, subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """An operator may read the offset of each source, and change nothing."""
-        return await self._handle(subject, message) if message.get("ask") == MarksRequest.ASK else None
+        """An operator may read how far each source is, and change nothing."""
+        return await self._handle(subject, message) if message.get("ask") in READING else None
 
     async def _handle(self, _subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The fields of the reply. None: there is none."""
@@ -119,4 +134,8 @@ class ControlHandler:
                 return MarksReply(tuple(marks)).to_json()
             case PlaceRequest():
                 return self._migration.answer().to_json()
+            case FilesRequest() as request:
+                scan_age = self._request_scan()
+                place, run = self._migration.place, self._run
+                return files_reply(request, self._task, tailer, place, run=run, scan_age=scan_age).to_json()
         return None

@@ -1,0 +1,172 @@
+"""How far each host is on the way to a time: what its files held then, and what of that is not archived. Pure."""
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from consumer.fleet.host_files import HostAnswer
+from consumer.fleet.host_table import HostState, HostStatus
+from consumer.fleet.snapshot import Fleet, Partition
+from shipper.control import FileMark
+from shipper.units import counted, format_bytes, format_duration
+
+
+class Lacking(enum.StrEnum):
+    """What is missing of a host, the first in its way."""
+
+    SILENT = "silent"  #: no producer answers
+    TOO_OLD = "too old"  #: a producer answers, of a version that cannot say
+    UNSCANNED = "unscanned"  #: its last scan was before the time
+    UNREADABLE = "unreadable"  #: files that cannot be read
+    UNSENT = "unsent"  #: bytes in files that no server has acknowledged
+    STREAM = "stream"  #: bytes in the stream that no collector has confirmed
+
+
+class MissingFile(NamedTuple):
+    """A file of which something is not archived."""
+
+    file: str
+    unsent: int  #: bytes that no server has acknowledged
+    unarchived: int  #: bytes that were acknowledged, and are in the stream
+    since: float  #: seconds since 1970 of its last change, by this machine's clock; 0: unknown
+    state: str = ""  #: of the tailer
+
+
+class Missing(NamedTuple):
+    """What is missing of one host, and why."""
+
+    host: str
+    kind: Lacking
+    why: str
+    since: float  #: seconds since 1970; 0: unknown
+    next_step: str
+    files: tuple[MissingFile, ...] = ()
+
+    @property
+    def octets(self) -> int:
+        """Bytes that are known to be missing."""
+        return sum(each.unsent + each.unarchived for each in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class HostProgress:
+    """One host on the way to the time."""
+
+    name: str
+    answer: HostAnswer | None = None
+    run: str = ""  #: the process whose sources `targets` names
+    targets: Mapping[str, int] | None = None  #: by source: the archive must have it up to there; None: not known yet
+    is_complete: bool = False
+    left: tuple[FileMark, ...] = field(default=())  #: what of the targets is not archived
+
+    def advanced(self, answer: HostAnswer, until_at: float) -> "HostProgress":
+        """The progress after an answer. `until_at`: the time that is waited for, monotonic.
+
+        The targets are what the first scan after that time found, so that a host that always writes comes to an end.
+        """
+        reply, now = answer.reply, replace(self, answer=answer, left=())
+        if reply is None or answer.scanned_at < until_at:
+            return now
+        targets = self.targets if reply.run == self.run else None
+        if targets is None and reply.is_whole:
+            targets = {mark.source: _end(mark) for mark in reply.marks}
+        if targets is None or not reply.is_whole:  # a file that is not listed may be one that is not archived
+            return replace(now, run=reply.run, targets=targets, left=reply.marks)
+        left = tuple(mark for mark in reply.marks if max(mark.origin, mark.archived) < targets.get(mark.source, 0))
+        return replace(now, run=reply.run, targets=targets, left=left, is_complete=not left and not reply.unreadable)
+
+
+def _end(mark: FileMark) -> int:
+    return mark.offset if mark.ended else max(mark.offset, mark.size)
+
+
+def missing_of(progress: HostProgress, fleet: Fleet | None, until_at: float, now: float) -> Missing:
+    """What is missing of a host that is not complete. `now`: seconds since 1970."""
+    status = next((each for each in fleet.hosts if each.name == progress.name), None) if fleet else None
+    answer = progress.answer
+    if answer is None or answer.reply is None:
+        return _unanswered(progress.name, answer, status, now)
+    reply, name = answer.reply, progress.name
+    if answer.scanned_at < until_at:
+        why = f"its last scan of files began {format_duration(reply.scanned / 1000)} before it answered"
+        return Missing(name, Lacking.UNSCANNED, why, 0.0, "wait; a producer with --once scans its files only once")
+    files = tuple(_file(mark, progress.targets, answer.clock_error) for mark in progress.left)
+    partitions = fleet.partitions if fleet else ()
+    partition = next((each for each in partitions if each.status.partition == reply.partition), None)
+    since = min((each.since for each in files if each.since), default=0.0)
+    if reply.leaving:
+        why = f"it leaves partition {reply.partition}, and waits for the last receipts of its collector"
+        return Missing(name, Lacking.STREAM, _with_cause(why, partition), since, MOVE_STEP, files)
+    if any(each.unsent for each in files):
+        return Missing(name, Lacking.UNSENT, _why_unsent(files, partition, status), since, SENDING_STEP, files)
+    if files:
+        stream = f"in the stream of partition {reply.partition}"
+        return Missing(name, Lacking.STREAM, _with_cause(stream, partition), since, COLLECTOR_STEP, files)
+    named = ", ".join(reply.named)
+    why = f"{counted(reply.unreadable, 'path')} cannot be read: {named}"
+    return Missing(
+        name, Lacking.UNREADABLE, why, since, "correct the permissions, or exclude what is not to be shipped"
+    )
+
+
+MOVE_STEP = "fshipper partition status shows both partitions; the collector of the old one must run"
+READING_STEP = "correct the permissions for the user of the producer, or exclude what is not to be shipped"
+SENDING_STEP = "fshipper status HOST shows why; the log of its producer has the reason"
+COLLECTOR_STEP = "fshipper status shows whether its collector runs and can write"
+START_STEP = "start it there: systemctl start fshipper-producer; if the host is gone for good: fshipper status --forget"
+
+
+def _unanswered(name: str, answer: HostAnswer | None, status: HostStatus | None, now: float) -> Missing:
+    """A host whose producer did not say how far it is."""
+    since = now - status.age if status is not None and status.age is not None else 0.0
+    if answer is not None and answer.is_too_old:
+        return Missing(name, Lacking.TOO_OLD, "its producer is too old to say", 0.0, "upgrade fshipper on that host")
+    state = f": {status.why}" if status is not None and status.why else ""
+    if status is not None and status.state is HostState.ENDED:
+        step = "run produce --once there again, and fshipper wait while it runs"
+        return Missing(name, Lacking.SILENT, f"no producer answers{state}", since, step)
+    return Missing(name, Lacking.SILENT, f"no producer answers{state}", since, START_STEP)
+
+
+def _why_unsent(files: tuple[MissingFile, ...], partition: Partition | None, status: HostStatus | None) -> str:
+    if all(each.state == "holding_line" for each in files if each.unsent):
+        return "its last line has no newline yet"
+    trouble = status.beat.trouble if status is not None and status.beat is not None else ""
+    return _with_cause(f"not sent yet: {trouble}" if trouble else "not sent yet", partition)
+
+
+def _with_cause(text: str, partition: Partition | None) -> str:
+    return f"{text}; {partition.why}" if partition is not None and partition.why else text
+
+
+def _file(mark: FileMark, targets: Mapping[str, int] | None, clock_error: float) -> MissingFile:
+    end = _end(mark) if targets is None else targets.get(mark.source, _end(mark))
+    unsent = 0 if mark.ended else max(0, end - mark.offset)
+    unarchived = max(0, min(end, mark.offset) - max(mark.origin, mark.archived))
+    return MissingFile(mark.file, unsent, unarchived, max(0.0, mark.changed - clock_error), mark.state)
+
+
+CLOCK_SECONDS = 2.0
+"""Seconds by which a host's clock may differ from ours without a note."""
+
+
+def clock_notes(progress: Iterator[HostProgress]) -> list[str]:
+    """The hosts whose clocks differ from the one of this machine, which decides what the time means."""
+    found = []
+    for each in progress:
+        error = each.answer.clock_error if each.answer is not None and each.answer.reply is not None else 0.0
+        if abs(error) > CLOCK_SECONDS:
+            ahead = f"{format_duration(abs(error))} {'ahead of' if error > 0 else 'after'} this machine's"
+            found.append(f"the clock of {each.name} is {ahead}: the time is that of this machine's clock")
+    return found
+
+
+def sentence(missing: Missing) -> str:
+    """What is missing of a host, in a line."""
+    unsent = sum(each.unsent for each in missing.files)
+    unarchived = sum(each.unarchived for each in missing.files)
+    parts = [f"{format_bytes(unsent)} not sent"] if unsent else []
+    parts += [f"{format_bytes(unarchived)} in the stream"] if unarchived else []
+    how_much = f"{counted(len(missing.files), 'file')}, {', '.join(parts)}: " if parts else ""
+    return f"{missing.host}: {how_much}{missing.why}"
