@@ -5,7 +5,7 @@ import os
 import sys
 
 from consumer.explain.evidence import age_of, as_json, collected
-from consumer.explain.ladder import Evidence, Explanation, Mark, explained, moment
+from consumer.explain.ladder import Evidence, Explanation, StepMark, explained, moment
 from consumer.explain.options import ExplainOptions
 from shipper.commands import settings_of
 from shipper.errors import EXIT_OK, EXIT_OTHER, Unavailable, UsageError
@@ -16,11 +16,11 @@ from shipper.table_printer import BAD, CHANGED, GOOD, SAME, Sign, print_signed, 
 VERSION = 1
 """Of the JSON; a field is added under the same number, and changed or removed under another."""
 SIGNS = {
-    Mark.PASSED: GOOD,
-    Mark.HERE: CHANGED,
-    Mark.STOPPED: BAD,
-    Mark.AHEAD: Sign("-", "dim"),
-    Mark.UNKNOWN: Sign("?", "dim"),
+    StepMark.PASSED: GOOD,
+    StepMark.HERE: CHANGED,
+    StepMark.STOPPED: BAD,
+    StepMark.AHEAD: Sign("-", "dim"),
+    StepMark.UNKNOWN: Sign("?", "dim"),
 }
 WIDTH = 12
 """Columns of the name of a step."""

@@ -33,7 +33,7 @@ class Stage(enum.StrEnum):
     REPORTED = "reported"
 
 
-class Mark(enum.Enum):
+class StepMark(enum.Enum):
     """The mark of a step of the ladder, as the first character of its line."""
 
     PASSED = "+"
@@ -47,7 +47,7 @@ class Step(NamedTuple):
     """One step of the ladder."""
 
     name: str
-    mark: Mark
+    mark: StepMark
     text: str = ""
 
 
@@ -136,10 +136,10 @@ class _Stop(NamedTuple):
 
 def explained(known: Evidence) -> Explanation:
     """How far the file or the line is."""
-    if known.archive is not None and known.has_line:
-        return _archived(known, known.archive)
-    if known.stream is not None and known.has_line:
+    if known.has_line and known.stream is not None and not _has_it(known.archive, known.stream):
         return _laddered(known, _in_stream(known, known.stream))
+    if known.has_line and known.archive is not None:
+        return _archived(known, known.archive)
     if (reply := known.reply) is None:
         return _laddered(known, _without_reply(known))
     if (refused := _refused(reply)) is not None:
@@ -149,6 +149,12 @@ def explained(known: Evidence) -> Explanation:
             held = held._replace(sentence=f"no line with this text is archived; of the file, {held.sentence}")
         return _laddered(known, held)
     return _archived(known, known.archive)
+
+
+def _has_it(archive: InArchive | None, stream: InStream) -> bool:
+    """Whether the line of a message was archived after the stream was read. Else it is a newer one with the text."""
+    part = archive.part if archive is not None else None
+    return part is not None and part.partition == stream.partition and part.last_seq >= stream.sequence
 
 
 # -- not read ----------------------------------------------------------------------------------------------------------
@@ -259,9 +265,9 @@ def _on_host(known: Evidence, mark: FileMark, end: int) -> _Stop | None:
 def _wanted(marks: Sequence[FileMark], line: LocalLine | None) -> tuple[FileMark, int]:
     """The generation that is explained, and the offset up to which: a line's end, or the end of the file."""
     if line is not None:
-        for mark in marks:
-            if mark.source == line.source:
-                return mark, line.end
+        of_line = [mark for mark in marks if mark.source == line.source] or [mark for mark in marks if not mark.ended]
+        if of_line:
+            return of_line[0], line.end
     mark = next((each for each in marks if each.unsent or each.unarchived), marks[0])
     return mark, mark.offset if mark.ended else max(mark.offset, mark.size)
 
@@ -289,7 +295,7 @@ def _unread(known: Evidence, mark: FileMark, end: int) -> _Stop:
 
 AGAIN_STEP = "run this again in some seconds"
 TEXT_STEP = "check the text, and the path of rotated files; filters, redaction and encodings change lines"
-OLD_STEP = "producer.ignore_older or start_at_end left it out at its first scan; copy it to the archive's users by hand"
+OLD_STEP = "producer.ignore_older or start_at_end left it out at its first scan; it exists only on the host"
 NEWLINE_STEP = "it is shipped after producer.partial_after of silence; with 0 its writer has to end the line"
 READING_STEP = "see the log of the producer (file_unreadable): journalctl -u fshipper-producer"
 SENDING_STEP = "run this again; if nothing moves: fshipper status HOST, and the log of its producer"
@@ -326,12 +332,12 @@ def _changed(mark: FileMark) -> float:
 def _laddered(known: Evidence, stop: _Stop) -> Explanation:
     """The steps of what is not archived."""
     if stop.stage is Stage.UNKNOWN and stop.passed == 0:
-        steps = [Step(name, Mark.UNKNOWN) for name in STEPS]
+        steps = [Step(name, StepMark.UNKNOWN) for name in STEPS]
         if known.archive is not None and not known.has_line:
-            steps[_ARCHIVED] = Step("archived", Mark.UNKNOWN, f"up to {moment(known.archive.part.last_ns / 1e9)}")
+            steps[_ARCHIVED] = Step("archived", StepMark.UNKNOWN, f"up to {moment(known.archive.part.last_ns / 1e9)}")
     else:
-        here = Mark.HERE if stop.goes_on else Mark.STOPPED
-        marks = [Mark.PASSED] * stop.passed + [here] + [Mark.AHEAD] * len(STEPS)
+        here = StepMark.HERE if stop.goes_on else StepMark.STOPPED
+        marks = [StepMark.PASSED] * stop.passed + [here] + [StepMark.AHEAD] * len(STEPS)
         steps = [Step(name, mark, text) for name, mark, text in zip(STEPS, marks, _texts(known), strict=False)]
     return Explanation(stop.stage, tuple(steps), stop.sentence, stop.since, stop.next_step)
 
@@ -343,35 +349,37 @@ def _archived(known: Evidence, found: InArchive | None) -> Explanation:
     stage, sentence, since = Stage.ARCHIVED, "its collector has confirmed that the archive has all of it", 0.0
     step = "run this where the archive is, or name it with --archive, to see the rest of its way"
     if found is None:
-        later = [Step(name, Mark.UNKNOWN, known.no_archive) for name in STEPS[passed:]]
+        later = [Step(name, StepMark.UNKNOWN, known.no_archive) for name in STEPS[passed:]]
     else:
         date, since = found.part.key.date, (found.since_ns or found.part.last_ns) / 1e9
         where = f"it is in the archive: {found.part.path}" + (f", byte {found.offset:,}" if found.offset >= 0 else "")
         sealed = found.part.state is FileState.SEALED
         later = [
-            Step("searchable", Mark.PASSED),
-            Step("sealed", Mark.PASSED if sealed else Mark.AHEAD, "" if sealed else "the file of the day is open"),
+            Step("searchable", StepMark.PASSED),
+            Step(
+                "sealed", StepMark.PASSED if sealed else StepMark.AHEAD, "" if sealed else "the file of the day is open"
+            ),
             _reported(known, found, sealed=sealed),
         ]
         stage, sentence = (Stage.SEALED if sealed else Stage.SEARCHABLE), where
         step = f"fshipper search TEXT {known.host} --file {known.file} finds its lines"
         if sealed:
             step = f"fshipper report --date {date} makes the report of its day"
-        if later[-1].mark is Mark.PASSED:
+        if later[-1].mark is StepMark.PASSED:
             stage, step = Stage.REPORTED, f"fshipper report show {date} shows the report of its day"
-    steps = [Step(name, Mark.PASSED, text) for name, text in zip(STEPS[:passed], _texts(known), strict=False)]
+    steps = [Step(name, StepMark.PASSED, text) for name, text in zip(STEPS[:passed], _texts(known), strict=False)]
     return Explanation(stage, (*steps, *later), sentence, since, step)
 
 
 def _reported(known: Evidence, found: InArchive, *, sealed: bool) -> Step:
     report = known.report
     if report is None:
-        return Step("reported", Mark.UNKNOWN, "no directory of reports here: --reports")
+        return Step("reported", StepMark.UNKNOWN, "no directory of reports here: --reports")
     if not report.made:
-        return Step("reported", Mark.AHEAD, f"no report of {found.part.key.date}")
+        return Step("reported", StepMark.AHEAD, f"no report of {found.part.key.date}")
     if not sealed or report.made < found.part.last_ns / 1e9:
-        return Step("reported", Mark.AHEAD, f"the report of {moment(report.made)} is older")
-    return Step("reported", Mark.PASSED, f"{report.path}, {moment(report.made)}")
+        return Step("reported", StepMark.AHEAD, f"the report of {moment(report.made)} is older")
+    return Step("reported", StepMark.PASSED, f"{report.path}, {moment(report.made)}")
 
 
 def _texts(known: Evidence) -> Iterator[str]:

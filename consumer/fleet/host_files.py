@@ -1,4 +1,4 @@
-"""Asks producers how far their files are, in parallel and with bounds."""
+"""Requests of producers how far their files are, in parallel and with bounds."""
 
 import asyncio
 import time

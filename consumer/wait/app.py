@@ -162,13 +162,13 @@ def _shown(waiting: Waiting) -> Iterator[None]:
         yield
         return
 
-    class Line:
+    class ProgressLine:
         """The line, computed whenever it is drawn."""
 
         def __rich__(self) -> Text:
             return Text(printable(_progress(waiting)))
 
-    with console.status(Line()):
+    with console.status(ProgressLine()):
         yield
 
 

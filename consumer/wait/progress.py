@@ -16,7 +16,7 @@ class Lacking(enum.StrEnum):
     """What is missing of a host, the first in its way."""
 
     SILENT = "silent"  #: no producer answers
-    TOO_OLD = "too old"  #: a producer answers, of a version that cannot say
+    TOO_OLD = "too old"  #: a producer answers, of a version that does not report it
     UNSCANNED = "unscanned"  #: its last scan was before the time
     UNREADABLE = "unreadable"  #: files that cannot be read
     UNSENT = "unsent"  #: bytes in files that no server has acknowledged
@@ -118,10 +118,12 @@ START_STEP = "start it there: systemctl start fshipper-producer; if the host is 
 
 
 def _unanswered(name: str, answer: HostAnswer | None, status: HostStatus | None, now: float) -> Missing:
-    """A host whose producer did not say how far it is."""
+    """A host whose producer did not answer."""
     since = now - status.age if status is not None and status.age is not None else 0.0
     if answer is not None and answer.is_too_old:
-        return Missing(name, Lacking.TOO_OLD, "its producer is too old to say", 0.0, "upgrade fshipper on that host")
+        return Missing(
+            name, Lacking.TOO_OLD, "its producer is too old to report it", 0.0, "upgrade fshipper on that host"
+        )
     state = f": {status.why}" if status is not None and status.why else ""
     if status is not None and status.state is HostState.ENDED:
         step = "run produce --once there again, and fshipper wait while it runs"

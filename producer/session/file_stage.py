@@ -1,7 +1,7 @@
 """How far a file is on its way, by the last scan and the checkpoint: the reply to `explain` and `wait`.
 
-It opens and reads no file. A name that no pattern of the configuration matches is not looked up on the disk: who may
-ask does not learn whether it exists. Names are redacted, as everywhere outside of this host.
+It opens and reads no file. A name that no pattern of the configuration matches is not searched on the disk: a requester
+does not learn whether it exists. Names are redacted, as everywhere outside of this host.
 """
 
 import os
@@ -26,7 +26,7 @@ MAX_PATTERNS = 5
 """Maximum patterns that a reason names."""
 
 
-class _Found(NamedTuple):
+class _NamedFile(NamedTuple):
     """What is known of a requested name."""
 
     verdict: FileVerdict
@@ -40,7 +40,7 @@ def files_reply(
     """The reply to a request. `scan_age`: seconds since the last scan of all files began."""
     marks = [_mark(source, task, tailer) for source in list(tailer.acks.known.values())]
     pending = [mark for mark in marks if _is_pending(mark)]
-    found = _Found(FileVerdict.UNKNOWN)
+    found = _NamedFile(FileVerdict.UNKNOWN)
     if request.file:
         found = _found(request.file, task, tailer)
         marks = [mark for mark in marks if mark.file == request.file or mark.source == found.source]
@@ -87,65 +87,67 @@ def _is_pending(mark: FileMark) -> bool:
     return bool(mark.unsent or mark.unarchived)
 
 
-def _found(name: str, task: Task, tailer: Tailer) -> _Found:
+def _found(name: str, task: Task, tailer: Tailer) -> _NamedFile:
     """Whether the file of that archive name is read, and if not, why."""
     unopened = {task.archive_name(path): path for path in tailer.resolver.unopened}
     if name in unopened:
-        return _Found(FileVerdict.UNREADABLE, _why_unopened(unopened[name]))
+        return _NamedFile(FileVerdict.UNREADABLE, _why_unopened(unopened[name]))
     if any(task.archive_name(reader.file) == name for reader in tailer.readers):
-        return _Found(FileVerdict.FOLLOWED)
+        return _NamedFile(FileVerdict.FOLLOWED)
     patterns = task.following.watched.patterns
     if not path_matcher(patterns)(name):
         shown = ", ".join(map(task.archive_name, patterns[:MAX_PATTERNS]))
         more = f" and {len(patterns) - MAX_PATTERNS} more" if len(patterns) > MAX_PATTERNS else ""
-        return _Found(FileVerdict.UNMATCHED, f"the configuration names {shown}{more}")
+        return _NamedFile(FileVerdict.UNMATCHED, f"the configuration names {shown}{more}")
     return _refused(name, task, tailer) or _not_open(name, task, tailer)
 
 
-def _not_open(name: str, task: Task, tailer: Tailer) -> _Found:
+def _not_open(name: str, task: Task, tailer: Tailer) -> _NamedFile:
     """What is known of a name that may be read, and is not the name of an open file."""
     key = tailer.found.names.get(name)
     if key is None:
         return _not_found(name)
     if (file := tailer.file_at(key)) is None:
         kind = "compressed" if name.endswith(COMPRESSED) else "a copy of a file that is read"
-        return _Found(FileVerdict.SKIPPED, f"{kind}: only what of it is unread elsewhere is read from there")
+        return _NamedFile(FileVerdict.SKIPPED, f"{kind}: only what of it is unread elsewhere is read from there")
     if file.state is FileState.EXCLUDED:
-        return _Found(FileVerdict.EXCLUDED, "the configuration did not name it when it was read last", file.id)
+        return _NamedFile(FileVerdict.EXCLUDED, "the configuration did not name it when it was read last", file.id)
     if (other := task.archive_name(file.name)) != name:
-        return _Found(FileVerdict.SECOND_NAME, f"it is read as {other}", file.id)
-    return _Found(FileVerdict.FOLLOWED, source=file.id)
+        return _NamedFile(FileVerdict.SECOND_NAME, f"it is read as {other}", file.id)
+    return _NamedFile(FileVerdict.FOLLOWED, source=file.id)
 
 
-def _refused(name: str, task: Task, tailer: Tailer) -> _Found | None:
+def _refused(name: str, task: Task, tailer: Tailer) -> _NamedFile | None:
     """Why a name that a pattern matches is not read; None: no rule refuses it."""
     watched, refused = task.following.watched, tailer.resolver.refused.get(name)
     if excluding := [each for each in watched.exclude if Watched((), (each,)).excludes(name)]:
-        return _Found(FileVerdict.EXCLUDED, f"excluded by {task.archive_name(excluding[0])}")
+        return _NamedFile(FileVerdict.EXCLUDED, f"excluded by {task.archive_name(excluding[0])}")
     if refused is not None:
         is_excluded = isinstance(refused, ExcludedName)
-        return _Found(FileVerdict.EXCLUDED if is_excluded else FileVerdict.LINK, task.edits.of_name(refused.reason))
+        return _NamedFile(FileVerdict.EXCLUDED if is_excluded else FileVerdict.LINK, task.edits.of_name(refused.reason))
     for path, error in tailer.found.unknown:
         if path == name:
-            return _Found(FileVerdict.UNREADABLE, error.strerror or str(error))
+            return _NamedFile(FileVerdict.UNREADABLE, error.strerror or str(error))
     for directory, error in tailer.found.unlisted.items():
         if name.startswith(os.path.join(directory, "")) and name not in tailer.found.names:
             where = task.archive_name(directory)
-            return _Found(FileVerdict.UNREADABLE, f"the directory {where} cannot be listed: {error.strerror or error}")
+            return _NamedFile(
+                FileVerdict.UNREADABLE, f"the directory {where} cannot be listed: {error.strerror or error}"
+            )
     return None
 
 
-def _not_found(name: str) -> _Found:
+def _not_found(name: str) -> _NamedFile:
     """Why the last scan did not find a name that a pattern matches."""
     try:
         mode = os.stat(name).st_mode
     except FileNotFoundError:
-        return _Found(FileVerdict.MISSING, "a link that leads nowhere" if os.path.islink(name) else "")
+        return _NamedFile(FileVerdict.MISSING, "a link that leads nowhere" if os.path.islink(name) else "")
     except OSError as error:
-        return _Found(FileVerdict.UNREADABLE, error.strerror or str(error))
+        return _NamedFile(FileVerdict.UNREADABLE, error.strerror or str(error))
     if stat.S_ISREG(mode):
-        return _Found(FileVerdict.NEW, "it came after the last scan")
-    return _Found(FileVerdict.SKIPPED, "a directory" if stat.S_ISDIR(mode) else "no regular file")
+        return _NamedFile(FileVerdict.NEW, "it came after the last scan")
+    return _NamedFile(FileVerdict.SKIPPED, "a directory" if stat.S_ISDIR(mode) else "no regular file")
 
 
 def _why_unopened(path: str) -> str:
