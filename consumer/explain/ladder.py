@@ -253,7 +253,8 @@ def _on_host(known: Evidence, mark: FileMark, end: int) -> _Stop | None:
     if mark.origin > 0 and end <= mark.origin:
         sentence = f"shipping began at byte {mark.origin:,}: what was before is not shipped"
         return _Stop(2, Stage.OLD, sentence, OLD_STEP, _changed(mark))
-    if not mark.ended and mark.read < end:
+    is_in_flight = mark.state == "holding_line" and mark.offset < mark.read
+    if not mark.ended and mark.read < end and not is_in_flight:
         return _unread(known, mark, end)
     if mark.offset < end:
         why = _why(known)

@@ -13,7 +13,7 @@ from shipper.commands import AsJson, ConfigFile, Key, State, Subject, Url
 class ExplainOptions:
     """Show how far a file of a host is, or one line of it, and what to do next.
 
-    It asks the producer of the host, the streams and the archive. On the host itself it works without a server. What
+    It queries the producer of the host, the streams and the archive. On the host itself it works without a server. What
     is not known is marked with `?`.
 
     Ends with 0 when it is in the archive, with 1 when it is not, or not known to be, with 69 when nothing is known of

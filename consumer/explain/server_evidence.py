@@ -77,7 +77,7 @@ def _answered(known: Evidence, answer: HostAnswer) -> Evidence:
         return replace(known, no_reply="its producer is too old to report it")
     if known.status is None:
         return replace(known, no_reply="no producer answers, and the server knows no such host")
-    why = f": {known.status.why}" if known.status.why else ""
+    why = f": {known.status.why_silent}" if known.status.why_silent else ""
     return replace(known, no_reply=f"no producer answers{why}")
 
 

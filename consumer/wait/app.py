@@ -1,4 +1,4 @@
-"""`fshipper wait`: asks the producers, again and again, until collectors have confirmed everything, and shows it."""
+"""`fshipper wait`: queries the producers repeatedly until collectors have confirmed everything, and shows it."""
 
 import asyncio
 import contextlib
@@ -88,7 +88,7 @@ class Waiting:
         return [missing_of(host, self.fleet, self.until_at, time.time()) for host in left]
 
     async def run(self) -> None:
-        """Ask until everything is there, or the timeout is over."""
+        """Query until everything is there, or the timeout is over."""
         end = self.began + self._timeout if self._timeout else float("inf")
         interval = FIRST_INTERVAL_SECONDS
         try:
@@ -242,7 +242,7 @@ def _host_json(host: HostProgress, missing: Missing | None) -> dict[str, Any]:
                 "file": each.file,
                 "unsent_bytes": each.unsent,
                 "unarchived_bytes": each.unarchived,
-                "state": each.state,
+                "unterminated": each.is_unterminated,
                 "since": _time(each.since) if each.since else None,
             }
             for each in missing.files

@@ -30,7 +30,7 @@ class MissingFile(NamedTuple):
     unsent: int  #: bytes that no server has acknowledged
     unarchived: int  #: bytes that were acknowledged, and are in the stream
     since: float  #: seconds since 1970 of its last change, by this machine's clock; 0: unknown
-    state: str = ""  #: of the tailer
+    is_unterminated: bool = False  #: what is not sent is a last line without its newline
 
 
 class Missing(NamedTuple):
@@ -124,7 +124,7 @@ def _unanswered(name: str, answer: HostAnswer | None, status: HostStatus | None,
         return Missing(
             name, Lacking.TOO_OLD, "its producer is too old to report it", 0.0, "upgrade fshipper on that host"
         )
-    state = f": {status.why}" if status is not None and status.why else ""
+    state = f": {status.why_silent}" if status is not None and status.why_silent else ""
     if status is not None and status.state is HostState.ENDED:
         step = "run produce --once there again, and fshipper wait while it runs"
         return Missing(name, Lacking.SILENT, f"no producer answers{state}", since, step)
@@ -132,7 +132,7 @@ def _unanswered(name: str, answer: HostAnswer | None, status: HostStatus | None,
 
 
 def _why_unsent(files: tuple[MissingFile, ...], partition: Partition | None, status: HostStatus | None) -> str:
-    if all(each.state == "holding_line" for each in files if each.unsent):
+    if all(each.is_unterminated for each in files if each.unsent):
         return "its last line has no newline yet"
     trouble = status.beat.trouble if status is not None and status.beat is not None else ""
     return _with_cause(f"not sent yet: {trouble}" if trouble else "not sent yet", partition)
@@ -146,7 +146,8 @@ def _file(mark: FileMark, targets: Mapping[str, int] | None, clock_error: float)
     end = _end(mark) if targets is None else targets.get(mark.source, _end(mark))
     unsent = 0 if mark.ended else max(0, end - mark.offset)
     unarchived = max(0, min(end, mark.offset) - max(mark.origin, mark.archived))
-    return MissingFile(mark.file, unsent, unarchived, max(0.0, mark.changed - clock_error), mark.state)
+    is_unterminated = mark.state == "holding_line" and mark.read == mark.offset
+    return MissingFile(mark.file, unsent, unarchived, max(0.0, mark.changed - clock_error), is_unterminated)
 
 
 CLOCK_SECONDS = 2.0
