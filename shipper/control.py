@@ -35,6 +35,8 @@ MAX_MESSAGE_BYTES = 1024 * 1024
 """Maximum size of any other message, in bytes."""
 MAX_RECORDS_BYTES = 512 * 1024
 """Maximum size of the receipts or marks in one reply, in bytes: half of what a server accepts by default."""
+MAX_SECONDS = 1 << 33
+"""Maximum time in a reply, in seconds since 1970: the year 2242. Later ones are no time."""
 MAX_SOURCES = 2000
 """Maximum number of sources in a request or a reply: the newest suffice for a host that lost its checkpoint."""
 REPUBLISHED = ("Nats-Stream", "Nats-Subject")
@@ -339,7 +341,7 @@ class FileMark(NamedTuple):
     archived: _Offset  #: up to there an archive has it, as its collector reported
     size: _Offset  #: at the last scan
     sequence: _Offset  #: in its stream, of the newest acknowledged block; 0: none, or it is archived
-    changed: _Offset  #: seconds since 1970 of its last change, by the clock of the host
+    changed: Annotated[int, count(most=MAX_SECONDS), Absent(0)]  #: seconds since 1970 of its last change, by its host
     state: Annotated[str, text(40), Absent("")]  #: of the tailer: `idle`, `holding_line`, ...
     ended: bool = False  #: nothing more is read of it
 
@@ -359,7 +361,7 @@ class FilesReply(_Message):
     """How far a host is with one file, or with all files that are not archived."""
 
     run: Annotated[str, _NAME]  #: differs for each process
-    clock: Annotated[int, count()]  #: milliseconds since 1970, by the host
+    clock: Annotated[int, count(most=1000 * MAX_SECONDS)]  #: milliseconds since 1970, by the host
     scanned: Annotated[int, count()]  #: milliseconds since the last scan of all files began
     partition: Annotated[int, _PARTITION]
     pending: Annotated[int, count()]  #: files that are not archived; `marks` may have fewer

@@ -17,6 +17,7 @@ from producer.options import Task
 from producer.tailer.file_table import FileState
 from producer.tailer.tailer import Tailer
 from shipper.control import FileMark, FilesReply, FilesRequest, FileVerdict, as_many_as_fit
+from shipper.layout import NANOSECONDS
 
 MAX_GENERATIONS = 20
 """Maximum marks of one file: its generations, the newest ones."""
@@ -38,15 +39,15 @@ def files_reply(
     request: FilesRequest, task: Task, tailer: Tailer, place: Place, *, run: str, scan_age: float
 ) -> FilesReply:
     """The reply to a request. `scan_age`: seconds since the last scan of all files began."""
-    marks = [_mark(source, task, tailer) for source in list(tailer.acks.known.values())]
-    pending = [mark for mark in marks if _is_pending(mark)]
+    sources = list(tailer.acks.known.values())
+    pending = [source for source in sources if _is_pending(source, tailer)]
     found = _NamedFile(FileVerdict.UNKNOWN)
     if request.file:
         found = _found(request.file, task, tailer)
-        marks = [mark for mark in marks if mark.file == request.file or mark.source == found.source]
-        marks = sorted(marks, key=lambda mark: (mark.ended, -mark.changed))[:MAX_GENERATIONS]
+        own = [each for each in sources if each.id == found.source or task.archive_name(each.file) == request.file]
+        marked = sorted(own, key=lambda source: (bool(source.ended_at), -source.mtime_ns))[:MAX_GENERATIONS]
     else:
-        marks = sorted(pending, key=lambda mark: mark.changed)
+        marked = sorted(pending, key=lambda source: source.mtime_ns)
     unreadable = tailer.unreadable
     return FilesReply(
         run=run,
@@ -54,7 +55,7 @@ def files_reply(
         scanned=round(max(0.0, scan_age) * 1000),
         partition=place.partition,
         pending=len(pending),
-        marks=tuple(as_many_as_fit(marks)),
+        marks=tuple(as_many_as_fit(_mark(source, task, tailer) for source in marked)),
         unreadable=len(unreadable),
         named=tuple(map(task.archive_name, unreadable[:MAX_NAMES])),
         leaving=bool(place.leaving),
@@ -66,8 +67,6 @@ def files_reply(
 def _mark(source: Source, task: Task, tailer: Tailer) -> FileMark:
     file = tailer.file_of(source.id)
     reader = file.reader if file is not None else None
-    size = max(source.size, source.offset)
-    is_over = bool(source.ended_at) or (file is not None and file.state is FileState.EXCLUDED)
     return FileMark(
         source=source.id,
         file=task.archive_name(source.file),
@@ -75,16 +74,24 @@ def _mark(source: Source, task: Task, tailer: Tailer) -> FileMark:
         read=max(source.offset, reader.offset) if reader is not None else source.offset,
         offset=source.offset,
         archived=source.archived,
-        size=size,
+        size=max(source.size, source.offset),
         sequence=max(0, source.sequence),
-        changed=max(0, source.mtime_ns // 1_000_000_000),
+        changed=max(0, source.mtime_ns // NANOSECONDS),
         state=file.state.value if file is not None else "",
-        ended=is_over,
+        ended=_is_over(source, tailer),
     )
 
 
-def _is_pending(mark: FileMark) -> bool:
-    return bool(mark.unsent or mark.unarchived)
+def _is_pending(source: Source, tailer: Tailer) -> bool:
+    """Whether not all of a source is archived."""
+    if source.offset > max(source.origin, source.archived):
+        return True
+    return source.size > source.offset and not _is_over(source, tailer)
+
+
+def _is_over(source: Source, tailer: Tailer) -> bool:
+    """Whether nothing more of it is read."""
+    return bool(source.ended_at) or tailer.is_excluded(source)
 
 
 def _found(name: str, task: Task, tailer: Tailer) -> _NamedFile:
