@@ -92,7 +92,7 @@ class Sessions:
         with checkpoint_needed():
             await migration.read_map(session)
         if migration.place.leaving:
-            await self._control.listen_to_collectors(session)
+            await self._control.listen(session)
             if len(delivery.window):
                 delivery.reopen()
             await migration.arrive(session, self._scheduler)

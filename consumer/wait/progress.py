@@ -114,6 +114,7 @@ MOVE_STEP = "fshipper partition status shows both partitions; the collector of t
 READING_STEP = "correct the permissions for the user of the producer, or exclude what is not to be shipped"
 SENDING_STEP = "fshipper status HOST shows why; the log of its producer has the reason"
 COLLECTOR_STEP = "fshipper status shows whether its collector runs and can write"
+ENDED_STEP = "only a producer that runs can answer: leave the host out (--host), or run it as a service"
 START_STEP = "start it there: systemctl start fshipper-producer; if the host is gone for good: fshipper status --forget"
 
 
@@ -126,8 +127,7 @@ def _unanswered(name: str, answer: HostAnswer | None, status: HostStatus | None,
         )
     state = f": {status.why_silent}" if status is not None and status.why_silent else ""
     if status is not None and status.state is HostState.ENDED:
-        step = "run produce --once there again, and fshipper wait while it runs"
-        return Missing(name, Lacking.SILENT, f"no producer answers{state}", since, step)
+        return Missing(name, Lacking.SILENT, f"no producer answers{state}", since, ENDED_STEP)
     return Missing(name, Lacking.SILENT, f"no producer answers{state}", since, START_STEP)
 
 

@@ -104,12 +104,8 @@ class ControlHandler:
 
     async def listen(self, session: Publisher) -> None:
         """Handle messages of collectors and of operators from now on."""
-        await self.listen_to_collectors(session)
-        await session.listen(control_ask(self._host), self._from_operator)
-
-    async def listen_to_collectors(self, session: Publisher) -> None:
-        """Handle messages of collectors from now on."""
         await session.listen(control_down(self._host), self._handle)
+        await session.listen(control_ask(self._host), self._from_operator)
 
     async def _from_operator(self, subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """An operator may read how far each source is, and change nothing."""

@@ -135,6 +135,36 @@ def test_a_line_from_its_last_byte_to_the_archive_and_its_report(fleet, tmp_path
     assert stage(fleet, path, "--line", "first", *reports) == "reported"
 
 
+def test_what_a_full_stream_holds_on_the_host_is_read_and_not_stored(tmp_path, natsd):
+    with Fleet(tmp_path, natsd.url, partitions=1) as fleet:
+        fleet.must("partition", "apply", "--partitions", "1", "--max-bytes", "1000000")
+        path = directory_of(fleet) / "app.log"
+        path.write_bytes(b"".join(os.urandom(60).hex().encode() + b"\n" for _ in range(50_000)))
+        producer = produce(fleet)
+        until(lambda: "stream_full" in producer.log, what=lambda: producer.log)
+        found = explain(fleet, path)
+        assert found["stage"] in {"unread", "read"}
+        assert "full" in found["sentence"] or "maximum bytes" in found["sentence"]
+        assert "stopped" in {step["state"] for step in found["steps"]}
+
+
+def test_a_host_that_moved_is_explained_in_its_new_partition(fleet, tmp_path):
+    path = directory_of(fleet) / "app.log"
+    path.write_bytes(b"before the move\n")
+    producer, collector = produce(fleet), fleet.consume()
+    until(lambda: stage(fleet, path) == "searchable", within=60, what=lambda: collector.log)
+    before = explain(fleet, path, "--line", "before")["archive"]["partition"]
+    fleet.must("partition", "move", "--partitions", "4", "--override", f"{HOST}=3", "--yes")
+    with path.open("ab") as log:
+        log.write(b"after the move\n")
+    until(lambda: stage(fleet, path, "--line", "after") == "searchable", within=60, what=lambda: producer.log)
+    assert explain(fleet, path, "--line", "after")["archive"]["partition"] != before
+    assert explain(fleet, path, "--line", "before")["archive"]["partition"] == before
+    assert stage(fleet, path, SHIPPER_DIRECTORY=str(tmp_path / "no archive")) == "archived"  # by the receipts
+    path.rename(path.with_name("app.log.1"))
+    until(lambda: "app.log" in explain(fleet, path.with_name("app.log.1"))["producer"]["reason"])
+
+
 def test_a_host_that_does_not_answer_is_explained_by_what_is_known(fleet):
     path = directory_of(fleet) / "app.log"
     path.write_bytes(b"a line\n")

@@ -135,16 +135,17 @@ def test_a_full_stream_makes_it_wait_and_is_the_reason(tmp_path, natsd):
 def test_a_host_that_moves_to_another_partition_makes_it_wait_until_both_have_their_part(fleet):
     producer = produce(fleet, HOST)
     until(lambda: fleet.lag() == 1, what=lambda: producer.log)
-    moving = fleet.start("partition", "move", "--partitions", "4", "--yes")
-    until(lambda: missing(fleet)[HOST]["missing"] == "stream", what=lambda: moving.log)
+    moving = fleet.start("partition", "move", "--partitions", "4", "--override", f"{HOST}=3", "--yes")
+    until(lambda: "0 of 1 hosts" in moving.log, what=lambda: moving.log)
     log_of(fleet, HOST, b"written while it moves\n")
-    assert HOST in missing(fleet)
+    assert missing(fleet)[HOST]["missing"] == "stream"
     fleet.consume()
     assert waited(fleet, timeout="60s")[0] == 0
     assert whole(fleet, HOST)
     until(lambda: moving.process.poll() is not None, within=60, what=lambda: moving.log)
     log_of(fleet, HOST, b"written after the move\n")
-    assert waited(fleet, timeout="60s")[0] == 0
+    code, found = waited(fleet, timeout="60s")
+    assert (code, found["hosts"][0]["partition"]) == (0, 3)
     assert whole(fleet, HOST)
 
 
