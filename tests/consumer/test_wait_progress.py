@@ -41,7 +41,7 @@ INCOMPLETE = {
     "in the stream": [answer(UNSENT), answer(IN_STREAM)],
     "one byte is missing": [answer(UNSENT), answer(IN_STREAM._replace(archived=79))],
     "ended, in the stream": [answer(ENDED)],
-    "not every file is listed": [answer(UNSENT), answer(DONE, pending=2)],
+    "not every file is listed": [answer(UNSENT), answer(pending=2)],
     "another process answers, which has other sources": [
         answer(UNSENT),
         answer(UNSENT._replace(source="b2"), run="r2"),
