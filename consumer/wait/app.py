@@ -200,7 +200,7 @@ def _print(waiting: Waiting) -> None:
         print_signed(console, BAD, f"the server does not answer: {waiting.trouble}", hint=waiting.trouble.hint)
     hosts, when = counted(len(waiting.hosts), "host"), _time(waiting.until)
     if not waiting.hosts:
-        print_signed(console, BAD, f"no host was asked: {when} is not over")
+        print_signed(console, BAD, f"no host was requested: {when} is not over")
     elif waiting.is_complete:
         print_signed(console, GOOD, f"everything that {hosts} wrote up to {when} is in the archive")
     else:
