@@ -23,6 +23,7 @@ GROUP = "fshipper.commands"
 SUMMARIES = {
     "produce": "Ship log files of this host to the streams",
     "validate": "Check settings and files, and with --connect the server",
+    "migrate": "Write the configuration of another shipper as one of fshipper",
     "consume": "Write what is in the streams to per-host files",
     "hosts": "Give hosts keys and least rights, and take them back",
     "partition": "Plan, create, watch, move, save and mend the streams",
