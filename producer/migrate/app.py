@@ -22,7 +22,7 @@ Both can run until you trust the archive, because each reads the files by itself
   1. fshipper validate --connect --config FILE    checks it, and fshipper produce --dry-run lists the files
   2. start the producer with it, and leave the other shipper as it is
   3. fshipper wait, then fshipper audit --hosts   0 means that the archive has every byte of these files
-  4. stop the other shipper
+  4. stop the other shipper; of rsyslog that writes these files, remove only the forwarding
 """
 _OF_KEYS = {
     "scrape_configs": Shipper.PROMTAIL,
@@ -88,7 +88,7 @@ def _convert(path: Path, text: str, shipper: Shipper | None, draft: Draft) -> No
     elif shipper is Shipper.RSYSLOG or (shipper is None and _RSYSLOG.search(text)):
         rsyslog.convert(text, draft)
     else:
-        raise _unknown()
+        raise _unknown(draft)
 
 
 def _of_tree(root: Node, shipper: Shipper | None, draft: Draft) -> None:
@@ -104,9 +104,9 @@ def _of_tree(root: Node, shipper: Shipper | None, draft: Draft) -> None:
         case Shipper.FLUENT_BIT:
             fluent_bit.convert(fluent_bit.sections_of_yaml(root), draft)
         case _:
-            raise _unknown()
+            raise _unknown(draft)
 
 
-def _unknown() -> UsageError:
+def _unknown(draft: Draft) -> UsageError:
     names = ", ".join(Shipper)
-    return UsageError("it is no configuration of a known shipper", hint=f"name it with --from: {names}")
+    return UsageError(f"{draft.file} is no configuration of a known shipper", hint=f"name it with --from: {names}")
