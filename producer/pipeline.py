@@ -410,7 +410,7 @@ def pipeline_of(
     ]
     scheduler = Scheduler(tasks, stop, wake, Pulse("the session"), task.poll)
     handshake = Handshake(checkpoints, delivery, Recovery(destination, task), migration, check)
-    control = ControlHandler(task, delivery, migration, check, scans.request)
+    control = ControlHandler(task, delivery, migration, check, scans)
     sessions = Sessions(connect, delivery, scheduler, heartbeats, migration, handshake, control)
     delivery.on_acknowledged(check.acknowledged)
     delivery.on_acknowledged(heartbeats.acknowledged)

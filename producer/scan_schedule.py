@@ -84,9 +84,10 @@ class ScanSchedule:
         self._unhinted |= unheard
         self._suspects = grew
 
-    def request(self) -> float:
-        """Let the next scan of all files come soon. Returns the seconds since the last one began."""
-        self._wake.hint(None)
+    def age(self, *, scan: bool) -> float:
+        """Seconds since the last scan of all files began. `scan`: let the next one come soon."""
+        if scan:
+            self._wake.hint(None)
         return self._clock() - self._scanned_at
 
     async def run(self, _: Publisher | None = None) -> None:

@@ -202,10 +202,11 @@ class PlaceRequest(_Question):
 
 @dataclass(frozen=True, slots=True)
 class FilesRequest(_Question):
-    """An operator requests how far one file of a host is, or all that are not archived. The host scans them soon."""
+    """An operator requests how far one file of a host is, or all that are not archived."""
 
     ASK: ClassVar = "files"
     file: Annotated[str, _PATH, IF_SET] = ""  #: its name in the archive; empty: all files that are not archived
+    scan: Annotated[bool, IF_SET] = True  #: the host scans its files soon, so that a later reply is about now
 
 
 Request = ReceiptsRequest | StreamRequest | FinishRequest | ResendRequest | MarksRequest | PlaceRequest | FilesRequest

@@ -142,7 +142,7 @@ def explained(known: Evidence) -> Explanation:
         return _archived(known, known.archive)
     if (reply := known.reply) is None:
         return _laddered(known, _without_reply(known))
-    if (refused := _refused(reply)) is not None:
+    if (refused := _refused(known, reply)) is not None:
         return _laddered(known, refused)
     if (held := _held(known, reply)) is not None:
         if known.has_line and known.local_line is None and held.stage is not Stage.UNKNOWN:
@@ -205,12 +205,14 @@ _VERDICTS = {
 }
 
 
-def _refused(reply: FilesReply) -> _Stop | None:
-    """Why the producer does not read the file; None: it does."""
-    if reply.verdict not in _VERDICTS:
+def _refused(known: Evidence, reply: FilesReply) -> _Stop | None:
+    """Why the producer does not read the file; None: it does, or it did and the file is gone."""
+    if reply.verdict not in _VERDICTS or (reply.verdict is FileVerdict.MISSING and reply.marks):
         return None
     passed, stage, sentence, step = _VERDICTS[reply.verdict]
     reason = f": {reply.reason}" if reply.reason else ""
+    if known.archive is not None:
+        reason += f"; the archive has lines of it up to {moment(known.archive.part.last_ns / 1e9)}"
     return _Stop(passed, stage, f"{sentence}{reason}", step, goes_on=reply.verdict is FileVerdict.NEW)
 
 

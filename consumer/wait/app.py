@@ -13,11 +13,11 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from consumer.fleet.host_files import ask_hosts
+from consumer.fleet.host_files import HostAnswer, ask_hosts
 from consumer.fleet.poller import FleetPoller
 from consumer.fleet.snapshot import Fleet
 from consumer.wait.options import WaitOptions
-from consumer.wait.progress import HostProgress, Missing, clock_notes, missing_of, sentence
+from consumer.wait.progress import HostProgress, Known, Missing, clock_notes, missing_of, sentence
 from shipper.commands import settings_of
 from shipper.control import FilesRequest
 from shipper.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_OTHER, InsecureConnection, Transient, Unavailable, UsageError
@@ -73,7 +73,7 @@ class Waiting:
         self._timeout = timeout
         self.began = time.monotonic()
         self.hosts: dict[str, HostProgress] = {}
-        self.fleet: Fleet | None = None  #: the last snapshot
+        self.known: Known | None = None  #: by the last snapshot
         self.trouble: Transient | Unavailable | None = None  #: why the last round found nothing
 
     @property
@@ -82,10 +82,21 @@ class Waiting:
         return bool(self.hosts) and all(host.is_complete for host in self.hosts.values())
 
     @property
-    def missing(self) -> list[Missing]:
-        """What is missing, by host."""
-        left = (host for _, host in sorted(self.hosts.items()) if not host.is_complete)
-        return [missing_of(host, self.fleet, self.until_at, time.time()) for host in left]
+    def incomplete(self) -> list[HostProgress]:
+        """The hosts of which something is missing, by name."""
+        return [host for _, host in sorted(self.hosts.items()) if not host.is_complete]
+
+    def missing(self, most: int | None = None) -> list[Missing]:
+        """What is missing, by host; `most`: of so many hosts."""
+        known, now = self.known or Known({}, {}), time.time()
+        return [missing_of(host, known, self.until_at, now) for host in self.incomplete[:most]]
+
+    @property
+    def unknown(self) -> list[str]:
+        """The names and patterns of hosts of which nothing is known."""
+        answered = {name for name, host in self.hosts.items() if host.answer is not None and host.answer.reply}
+        names = answered.union(self.known.hosts if self.known else ())
+        return [pattern for pattern in self._patterns if not any(fnmatchcase(name, pattern) for name in names)]
 
     async def run(self) -> None:
         """Query until everything is there, or the timeout is over."""
@@ -98,7 +109,7 @@ class Waiting:
                     await asyncio.sleep(min(pause, max(0.0, left)))
                 else:
                     await self._round(left)
-                    if self.fleet is not None and not self.hosts:
+                    if self.known is not None and (self.unknown or not self.hosts):
                         return
                 if time.monotonic() >= end:
                     return
@@ -112,11 +123,7 @@ class Waiting:
         """One request to each host that is not complete."""
         try:
             async with asyncio.timeout(None if left == float("inf") else max(1.0, left)):
-                self.fleet = await self._poller.poll()
-                for name in self._chosen(self.fleet):
-                    self.hosts.setdefault(name, HostProgress(name))
-                waiting = [name for name, host in self.hosts.items() if not host.is_complete]
-                answers = await ask_hosts(await self._poller.connection(), waiting, FilesRequest())
+                answers = await self._answers()
         except InsecureConnection:
             raise  # a later attempt cannot make the connection more secure
         except TimeoutError:
@@ -132,6 +139,19 @@ class Waiting:
         for name, answer in answers.items():
             self.hosts[name] = self.hosts[name].advanced(answer, self.until_at)
 
+    async def _answers(self) -> dict[str, HostAnswer]:
+        """What the hosts reply that are not complete. Those that have targets need no scan."""
+        fleet = await self._poller.poll()
+        partitions = {each.status.partition: each for each in fleet.partitions}
+        self.known = Known({host.name: host for host in fleet.hosts}, partitions)
+        for name in self._chosen(fleet):
+            self.hosts.setdefault(name, HostProgress(name))
+        connection, answers = await self._poller.connection(), dict[str, HostAnswer]()
+        for scan in (True, False):
+            names = [host.name for host in self.incomplete if (host.targets is None or not host.left) is scan]
+            answers |= await ask_hosts(connection, names, FilesRequest(scan=scan))
+        return answers
+
     def _chosen(self, fleet: Fleet) -> Iterator[str]:
         """The hosts that match, and those that are named: a producer without heartbeats answers, too."""
         known = [host.name for host in fleet.hosts]
@@ -140,15 +160,12 @@ class Waiting:
 
     def check_known(self) -> None:
         """Raises Unavailable: nothing is known of a host, or of any."""
-        if self.fleet is None:
+        if self.known is None:
             if self.trouble is not None:
                 raise self.trouble
             return  # it ended before the time
-        known = {host.name for host in self.fleet.hosts}
-        answered = {name for name, host in self.hosts.items() if host.answer is not None and host.answer.reply}
-        unknown = [pattern for pattern in self._patterns if not any(fnmatchcase(n, pattern) for n in known | answered)]
-        if unknown or not self.hosts:
-            what = " and ".join(map(repr, unknown)) if unknown else "any host"
+        if self.unknown or not self.hosts:
+            what = " and ".join(map(repr, self.unknown)) if self.unknown else "any host"
             raise Unavailable(
                 f"nothing is known of {what}", hint="fshipper status lists the hosts; a host is known by its heartbeats"
             )
@@ -177,14 +194,14 @@ def _progress(waiting: Waiting) -> str:
         return f"waiting for the server: {waiting.trouble}"
     if (pause := waiting.until_at - time.monotonic()) > 0:
         return f"waiting until {_time(waiting.until)}, {pause:.0f} s"
-    missing = waiting.missing
-    named = "; ".join(map(sentence, missing[:NAMED_HOSTS]))
-    more = f"; and {len(missing) - NAMED_HOSTS} more" if len(missing) > NAMED_HOSTS else ""
-    return f"waiting for {len(missing)} of {counted(len(waiting.hosts), 'host')}: {named}{more}"
+    left = len(waiting.incomplete)
+    named = "; ".join(map(sentence, waiting.missing(NAMED_HOSTS)))
+    more = f"; and {left - NAMED_HOSTS} more" if left > NAMED_HOSTS else ""
+    return f"waiting for {left} of {counted(len(waiting.hosts), 'host')}: {named}{more}"
 
 
 def _print(waiting: Waiting) -> None:
-    console, missing = standard_output(), waiting.missing
+    console, missing = standard_output(), waiting.missing()
     for each in missing:
         since = f", since {_time(each.since)}" if each.since else ""
         print_signed(console, BAD, f"{sentence(each)}{since}", hint=each.next_step)
@@ -208,7 +225,7 @@ def _print(waiting: Waiting) -> None:
 
 
 def _json(waiting: Waiting) -> dict[str, Any]:
-    lacking = {each.host: each for each in waiting.missing}
+    lacking = {each.host: each for each in waiting.missing()}
     return {
         "v": VERSION,
         "until": _time(waiting.until),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from consumer.fleet.host_files import HostAnswer
 from consumer.fleet.host_table import HostState, HostStatus
-from consumer.fleet.snapshot import Fleet, Partition
+from consumer.fleet.snapshot import Partition
 from shipper.control import FileMark
 from shipper.units import counted, format_bytes, format_duration
 
@@ -81,19 +81,24 @@ def _end(mark: FileMark) -> int:
     return mark.offset if mark.ended else max(mark.offset, mark.size)
 
 
-def missing_of(progress: HostProgress, fleet: Fleet | None, until_at: float, now: float) -> Missing:
+class Known(NamedTuple):
+    """What the last snapshot of the fleet has."""
+
+    hosts: Mapping[str, HostStatus]
+    partitions: Mapping[int, Partition]
+
+
+def missing_of(progress: HostProgress, known: Known, until_at: float, now: float) -> Missing:
     """What is missing of a host that is not complete. `now`: seconds since 1970."""
-    status = next((each for each in fleet.hosts if each.name == progress.name), None) if fleet else None
-    answer = progress.answer
+    status, answer = known.hosts.get(progress.name), progress.answer
     if answer is None or answer.reply is None:
         return _unanswered(progress.name, answer, status, now)
     reply, name = answer.reply, progress.name
     if answer.scanned_at < until_at:
-        why = f"its last scan of files began {format_duration(reply.scanned / 1000)} before it answered"
-        return Missing(name, Lacking.UNSCANNED, why, 0.0, "wait; a producer with --once scans its files only once")
+        why = f"its files are not scanned since that time (the last scan began {format_duration(reply.scanned / 1000)} ago)"
+        return Missing(name, Lacking.UNSCANNED, why, 0.0, SCAN_STEP)
     files = tuple(_file(mark, progress.targets, answer.clock_error) for mark in progress.left)
-    partitions = fleet.partitions if fleet else ()
-    partition = next((each for each in partitions if each.status.partition == reply.partition), None)
+    partition = known.partitions.get(reply.partition)
     since = min((each.since for each in files if each.since), default=0.0)
     if reply.leaving:
         why = f"it leaves partition {reply.partition}, and waits for the last receipts of its collector"
@@ -111,6 +116,7 @@ def missing_of(progress: HostProgress, fleet: Fleet | None, until_at: float, now
 
 
 MOVE_STEP = "fshipper partition status shows both partitions; the collector of the old one must run"
+SCAN_STEP = "it scans them soon; a producer with --once scans its files only at its start"
 READING_STEP = "correct the permissions for the user of the producer, or exclude what is not to be shipped"
 SENDING_STEP = "fshipper status HOST shows why; the log of its producer has the reason"
 COLLECTOR_STEP = "fshipper status shows whether its collector runs and can write"

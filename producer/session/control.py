@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from producer.model import Source
 from producer.options import Task
@@ -82,6 +82,13 @@ def _mark(source: Source, archive: str, archive_name: Callable[[str], str]) -> S
     )
 
 
+class Scans(Protocol):
+    """The schedule of scans."""
+
+    def age(self, *, scan: bool) -> float:
+        """Seconds since the last scan of all files began. `scan`: let the next one come soon."""
+
+
 class ControlHandler:
     """Handles messages of collectors, and requests of operators. Owned by the pipeline."""
 
@@ -91,13 +98,13 @@ class ControlHandler:
         delivery: Delivery,
         migration: Migration,
         check: DeliveryCheck,
-        request_scan: Callable[[], float],
+        scans: Scans,
     ) -> None:
         self._host = task.host
         self._task = task
         self._archive_name = task.archive_name
         self._run = secrets.token_hex(8)
-        self._request_scan = request_scan  # returns the seconds since the last scan began
+        self._scans = scans
         self._delivery = delivery
         self._migration = migration
         self._check = check
@@ -131,7 +138,7 @@ class ControlHandler:
             case PlaceRequest():
                 return self._migration.answer().to_json()
             case FilesRequest() as request:
-                scan_age = self._request_scan()
+                scan_age = self._scans.age(scan=request.scan)
                 place, run = self._migration.place, self._run
                 return files_reply(request, self._task, tailer, place, run=run, scan_age=scan_age).to_json()
         return None

@@ -163,6 +163,8 @@ def test_a_host_that_moved_is_explained_in_its_new_partition(fleet, tmp_path):
     assert stage(fleet, path, SHIPPER_DIRECTORY=str(tmp_path / "no archive")) == "archived"  # by the receipts
     path.rename(path.with_name("app.log.1"))
     until(lambda: "app.log" in explain(fleet, path.with_name("app.log.1"))["producer"]["reason"])
+    path.with_name("app.log.1").unlink()
+    until(lambda: stage(fleet, path) == "searchable")  # the file is gone, and the archive has all of it
 
 
 def test_a_host_that_does_not_answer_is_explained_by_what_is_known(fleet):

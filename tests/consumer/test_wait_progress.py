@@ -3,10 +3,11 @@
 import pytest
 
 from consumer.fleet.host_files import HostAnswer
-from consumer.wait.progress import HostProgress, clock_notes, missing_of, sentence
+from consumer.wait.progress import HostProgress, Known, clock_notes, missing_of, sentence
 from shipper.control import FileMark, FilesReply
 
 UNTIL = 100.0
+NOTHING = Known({}, {})
 DONE = FileMark("a1", "/a.log", 0, 50, 50, 50, 50, 0, 1_700_000_000, "idle")
 UNSENT = DONE._replace(size=80)
 IN_STREAM = DONE._replace(read=80, offset=80, size=80, sequence=7)
@@ -59,19 +60,19 @@ def test_a_host_is_complete_when_all_that_a_scan_after_the_time_found_is_archive
 def test_a_host_is_not_complete_before(name):
     host = progress(*INCOMPLETE[name])
     assert not host.is_complete
-    missing = missing_of(host, None, UNTIL, 1_700_000_010.0)
+    missing = missing_of(host, NOTHING, UNTIL, 1_700_000_010.0)
     assert missing.why
     assert missing.next_step
     assert sentence(missing).startswith("web1: ")
 
 
 def test_what_is_missing_is_counted_up_to_the_targets():
-    missing = missing_of(progress(answer(UNSENT), answer(UNSENT._replace(size=500, offset=70))), None, UNTIL, 0.0)
+    missing = missing_of(progress(answer(UNSENT), answer(UNSENT._replace(size=500, offset=70))), NOTHING, UNTIL, 0.0)
     assert (missing.files[0].unsent, missing.files[0].unarchived, missing.octets) == (10, 20, 30)
 
 
 def test_a_host_that_leaves_its_partition_is_named_as_that():
-    missing = missing_of(progress(answer(IN_STREAM, leaving=True)), None, UNTIL, 0.0)
+    missing = missing_of(progress(answer(IN_STREAM, leaving=True)), NOTHING, UNTIL, 0.0)
     assert "leaves partition 3" in missing.why
 
 

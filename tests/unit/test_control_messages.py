@@ -52,6 +52,7 @@ REQUESTS: list[tuple[Request, bytes]] = [
     (PlaceRequest(), b'{"v": 1, "ask": "place"}'),
     (FilesRequest(), b'{"v": 1, "ask": "files"}'),
     (FilesRequest("/var/log/a.log"), b'{"v": 1, "ask": "files", "file": "/var/log/a.log"}'),
+    (FilesRequest(scan=False), b'{"v": 1, "ask": "files", "scan": false}'),
 ]
 REPLIES = [
     (
