@@ -32,6 +32,8 @@ INTERVAL_SECONDS = 1.0
 """Seconds between two rounds of requests."""
 FIRST_INTERVAL_SECONDS = 0.2
 """The same after the first round: the hosts scan their files because of it."""
+ROUND_SECONDS = 10.0
+"""Minimum time for a round, in seconds, also after the timeout: a silent host takes 4 s."""
 NAMED_HOSTS = 3
 MAX_FILES = 20
 """Files of one host that are shown to people."""
@@ -122,14 +124,13 @@ class Waiting:
     async def _round(self, left: float) -> None:
         """One request to each host that is not complete."""
         try:
-            async with asyncio.timeout(None if left == float("inf") else max(1.0, left)):
+            async with asyncio.timeout(None if left == float("inf") else max(ROUND_SECONDS, left)):
                 answers = await self._answers()
         except InsecureConnection:
             raise  # a later attempt cannot make the connection more secure
         except TimeoutError:
-            self.trouble = Unavailable(
-                "the server did not answer in time", hint="fshipper status shows whether it does"
-            )
+            if self.known is None:
+                self.trouble = Unavailable("the server did not answer in time", hint="check NATS_URL (--url)")
             await self._poller.close()
             return
         except (Transient, Unavailable) as error:

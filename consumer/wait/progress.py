@@ -43,11 +43,6 @@ class Missing(NamedTuple):
     next_step: str
     files: tuple[MissingFile, ...] = ()
 
-    @property
-    def octets(self) -> int:
-        """Bytes that are known to be missing."""
-        return sum(each.unsent + each.unarchived for each in self.files)
-
 
 @dataclass(frozen=True, slots=True)
 class HostProgress:
@@ -95,7 +90,8 @@ def missing_of(progress: HostProgress, known: Known, until_at: float, now: float
         return _unanswered(progress.name, answer, status, now)
     reply, name = answer.reply, progress.name
     if answer.scanned_at < until_at:
-        why = f"its files are not scanned since that time (the last scan began {format_duration(reply.scanned / 1000)} ago)"
+        ago = format_duration(reply.scanned / 1000)
+        why = f"its files are not scanned since that time: the last scan began {ago} before it answered"
         return Missing(name, Lacking.UNSCANNED, why, 0.0, SCAN_STEP)
     files = tuple(_file(mark, progress.targets, answer.clock_error) for mark in progress.left)
     partition = known.partitions.get(reply.partition)

@@ -68,7 +68,7 @@ def test_a_host_is_not_complete_before(name):
 
 def test_what_is_missing_is_counted_up_to_the_targets():
     missing = missing_of(progress(answer(UNSENT), answer(UNSENT._replace(size=500, offset=70))), NOTHING, UNTIL, 0.0)
-    assert (missing.files[0].unsent, missing.files[0].unarchived, missing.octets) == (10, 20, 30)
+    assert (missing.files[0].unsent, missing.files[0].unarchived) == (10, 20)
 
 
 def test_a_host_that_leaves_its_partition_is_named_as_that():
