@@ -369,6 +369,7 @@ class FilesReply(_Message):
     marks: Annotated[tuple[FileMark, ...], _records(partial(tolerant, FileMark))]
     unreadable: Annotated[int, count(), IF_SET] = 0  #: files that cannot be read and directories that cannot be listed
     named: Annotated[tuple[str, ...], items(_PATH, 10), IF_SET] = ()  #: some of them
+    unsettled: Annotated[bool, IF_SET] = False  #: something that the last scan found is not known yet
     leaving: Annotated[bool, IF_SET] = False  #: the host moves to another partition and waits for the last receipts
     verdict: Annotated[FileVerdict, FileVerdict, IF_SET] = FileVerdict.UNKNOWN  #: of the file that was requested
     reason: Annotated[str, _PATH, IF_SET] = ""

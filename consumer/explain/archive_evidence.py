@@ -1,6 +1,5 @@
 """What the archive and the reports have of a file."""
 
-import contextlib
 import glob
 from dataclasses import replace
 from pathlib import Path
@@ -31,15 +30,18 @@ def from_archive(settings: Settings, known: Evidence, line: bytes) -> Evidence:
     if not line:
         part = newest_first[0]
         return replace(known, archive=InArchive(part, -1, part.last_ns, part.last_ns))
-    read = 0
+    read, damaged = 0, 0
     for part in newest_first:
         if read >= ARCHIVE_BYTES:
             return replace(known, no_archive=f"only the newest {format_bytes(read)} of the archive were searched")
-        with contextlib.suppress(OSError):
+        try:
             if (offset := _last_offset(reader, part, line)) >= 0:
                 return replace(known, archive=InArchive(part, offset, *part.stored_times().bounds(offset)))
+        except OSError:
+            damaged += 1
         read += part.raw
-    return replace(known, no_archive=f"{counted(len(parts), 'file')} of the archive, none has the line")
+    unread = f", and {counted(damaged, 'file')} could not be read" if damaged else ""
+    return replace(known, no_archive=f"{counted(len(parts), 'file')} of the archive, none has the line{unread}")
 
 
 def _last_offset(reader: ArchiveReader, part: Part, line: bytes) -> int:

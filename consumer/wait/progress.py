@@ -69,7 +69,13 @@ class HostProgress:
         if targets is None or not reply.is_whole:  # a file that is not listed may be one that is not archived
             return replace(now, run=reply.run, targets=targets, left=reply.marks)
         left = tuple(mark for mark in reply.marks if max(mark.origin, mark.archived) < targets.get(mark.source, 0))
-        return replace(now, run=reply.run, targets=targets, left=left, is_complete=not left and not reply.unreadable)
+        return replace(
+            now,
+            run=reply.run,
+            targets=targets,
+            left=left,
+            is_complete=not (left or reply.unreadable or reply.unsettled),
+        )
 
 
 def _end(mark: FileMark) -> int:
@@ -88,27 +94,34 @@ def missing_of(progress: HostProgress, known: Known, until_at: float, now: float
     status, answer = known.hosts.get(progress.name), progress.answer
     if answer is None or answer.reply is None:
         return _unanswered(progress.name, answer, status, now)
-    reply, name = answer.reply, progress.name
+    reply = answer.reply
     if answer.scanned_at < until_at:
         ago = format_duration(reply.scanned / 1000)
         why = f"its files are not scanned since that time: the last scan began {ago} before it answered"
-        return Missing(name, Lacking.UNSCANNED, why, 0.0, SCAN_STEP)
+        return Missing(progress.name, Lacking.UNSCANNED, why, 0.0, SCAN_STEP)
     files = tuple(_file(mark, progress.targets, answer.clock_error) for mark in progress.left)
-    partition = known.partitions.get(reply.partition)
-    since = min((each.since for each in files if each.since), default=0.0)
+    kind, why, step = _hindered(reply, files, known.partitions.get(reply.partition), status)
+    return Missing(
+        progress.name, kind, why, min((each.since for each in files if each.since), default=0.0), step, files
+    )
+
+
+def _hindered(
+    reply: FilesReply, files: tuple[MissingFile, ...], partition: Partition | None, status: HostStatus | None
+) -> tuple[Lacking, str, str]:
+    """What is missing of a host that answers, why, and the next step."""
     if reply.leaving:
         why = f"it leaves partition {reply.partition}, and waits for the last receipts of its collector"
-        return Missing(name, Lacking.STREAM, _with_cause(why, partition), since, MOVE_STEP, files)
+        return Lacking.STREAM, _with_cause(why, partition), MOVE_STEP
     if any(each.unsent for each in files):
-        return Missing(name, Lacking.UNSENT, _why_unsent(files, partition, status), since, SENDING_STEP, files)
+        return Lacking.UNSENT, _why_unsent(files, partition, status), SENDING_STEP
     if files:
-        stream = f"in the stream of partition {reply.partition}"
-        return Missing(name, Lacking.STREAM, _with_cause(stream, partition), since, COLLECTOR_STEP, files)
-    named = ", ".join(reply.named)
-    why = f"{counted(reply.unreadable, 'path')} cannot be read: {named}"
-    return Missing(
-        name, Lacking.UNREADABLE, why, since, "correct the permissions, or exclude what is not to be shipped"
-    )
+        return Lacking.STREAM, _with_cause(f"in the stream of partition {reply.partition}", partition), COLLECTOR_STEP
+    if reply.unreadable:
+        named = ", ".join(reply.named)
+        return Lacking.UNREADABLE, f"{counted(reply.unreadable, 'path')} cannot be read: {named}", READING_STEP
+    why = "its last scan met files of which it does not know yet what they are: new, rotated or copied ones"
+    return Lacking.UNSCANNED, why, SCAN_STEP
 
 
 MOVE_STEP = "fshipper partition status shows both partitions; the collector of the old one must run"

@@ -58,6 +58,7 @@ def files_reply(
         marks=tuple(as_many_as_fit(_mark(source, task, tailer) for source in marked)),
         unreadable=len(unreadable),
         named=tuple(map(task.archive_name, unreadable[:MAX_NAMES])),
+        unsettled=tailer.is_unsettled,
         leaving=bool(place.leaving),
         verdict=found.verdict,
         reason=found.reason,

@@ -48,6 +48,7 @@ INCOMPLETE = {
         answer(UNSENT._replace(source="b2"), run="r2"),
     ],
     "a file cannot be read": [answer(unreadable=1)],
+    "a new file is not saved in the checkpoint yet": [answer(unsettled=True)],
 }
 
 

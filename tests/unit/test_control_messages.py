@@ -82,10 +82,11 @@ REPLIES = [
         ),
     ),
     (
-        FilesReply("r1", 1, 0, 3, 0, (), 2, ("/a",), leaving=True, verdict=FileVerdict.UNREADABLE, reason="denied"),
+        FilesReply("r1", 1, 0, 3, 0, (), 2, ("/a",), True, True, verdict=FileVerdict.UNREADABLE, reason="denied"),
         (
             b'{"v": 1, "run": "r1", "clock": 1, "scanned": 0, "partition": 3, "pending": 0, "marks": [],'
-            b' "unreadable": 2, "named": ["/a"], "leaving": true, "verdict": "unreadable", "reason": "denied"}'
+            b' "unreadable": 2, "named": ["/a"], "unsettled": true, "leaving": true, "verdict": "unreadable",'
+            b' "reason": "denied"}'
         ),
     ),
     (ResendReply(ResendAnswer.GONE), b'{"v": 1, "answer": "gone"}'),
