@@ -8,7 +8,7 @@ from typing import NamedTuple
 from consumer.fleet.host_files import HostAnswer
 from consumer.fleet.host_table import HostState, HostStatus
 from consumer.fleet.snapshot import Partition
-from shipper.control import FileMark
+from shipper.control import FileMark, FilesReply
 from shipper.units import counted, format_bytes, format_duration
 
 
