@@ -61,6 +61,7 @@ OWNERS = {
     "re2": ("shipper/linear_regex.py",),
     "watchdog": ("producer/discovery/watcher.py",),
     "tomli_w": ("partitioner/desired.py", "partitioner/enrolment/"),
+    "yaml": ("producer/foreign_config/sections.py",),
     "tenacity": ("shipper/retry.py",),
     "structlog": ("shipper/telemetry.py",),
     "prometheus_client": ("shipper/telemetry.py", "shipper/http_endpoints.py"),
@@ -73,7 +74,13 @@ OWNERS = {
     "consumer.audit": ("consumer/audit/",),
     "consumer.read": ("consumer/read/", "consumer/dlq/"),
     "consumer.dlq": ("consumer/dlq/", "consumer/audit/"),
-    "consumer.fleet": ("consumer/fleet/", "consumer/read/browse/", "consumer/app.py"),  # its status page
+    "consumer.fleet": (
+        "consumer/fleet/",
+        "consumer/read/browse/",
+        "consumer/app.py",  # its status page
+        "consumer/explain/",
+        "consumer/wait/",
+    ),
 }
 """What only some may import, by the beginning of their path."""
 

@@ -81,6 +81,10 @@ class FleetPoller:
         _, beats = await self._connected()
         return await beats.forget(host)
 
+    async def connection(self) -> Connection:
+        """The connection of the session, which this poller owns. Raises as `poll`."""
+        return (await self._connected())[0]
+
     async def close(self) -> None:
         """End the session. The next call begins another."""
         session, self._session = self._session, None
