@@ -67,10 +67,13 @@ OWNERS = {
     "apprise": ("spark_analytics/delivery/transport.py",),
     "sqlite3": tuple(f"{program}/" for program in sorted(PROGRAMS)),
     "shipper.testing": ("shipper/testing/",),
+    "starlette": ("consumer/web/server.py",),
+    "uvicorn": ("consumer/web/server.py", "consumer/web/connections.py"),
+    "argon2": ("consumer/web/accounts.py",),
     "consumer.audit": ("consumer/audit/",),
-    "consumer.read": ("consumer/read/", "consumer/dlq/"),
+    "consumer.read": ("consumer/read/", "consumer/web/", "consumer/dlq/"),
     "consumer.dlq": ("consumer/dlq/", "consumer/audit/"),
-    "consumer.fleet": ("consumer/fleet/", "consumer/read/browse/", "consumer/app.py"),  # its status page
+    "consumer.fleet": ("consumer/fleet/", "consumer/web/", "consumer/app.py"),  # its status page
 }
 """What only some may import, by the beginning of their path."""
 
