@@ -193,10 +193,16 @@ def bar_class(day: Mapping[str, Any]) -> str:
     return f"v-{day['severity']}" if is_judged else f"s-{day['state']}"
 
 
+BASE = "/*base*/"
+"""Stands for the style sheet that all pages of fshipper share."""
+
+
 @functools.cache
 def text_and_hash(name: str) -> tuple[Markup, str]:
     """A file of the templates, and its hash for the Content-Security-Policy."""
     text = resources.files("spark_analytics").joinpath("templates", name).read_text(encoding="utf-8")
+    if BASE in text:
+        text = text.replace(BASE, resources.files("shipper").joinpath("pages", "base.css").read_text(encoding="utf-8"))
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return Markup(text), f"sha256-{digest}"  # noqa: S704 - a file of this program
 
