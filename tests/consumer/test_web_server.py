@@ -90,7 +90,8 @@ def test_a_cookie_opens_nothing_for_another_user_of_this_machine(program, client
     request = f"GET /about HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}\r\n\r\n"
     script = (
         "import os, socket; os.setgid(65534); os.setuid(65534); link = socket.socket();"
-        f" link.connect(('127.0.0.1', {program.port})); link.sendall({request.encode()!r}); print(link.recv(12)[9:].decode())"
+        f" link.connect(('127.0.0.1', {program.port})); link.sendall({request.encode()!r});"
+        " print(link.recv(12)[9:].decode())"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "401"
@@ -236,7 +237,6 @@ def test_methods_and_sizes_that_no_page_sends_are_refused(program, clients):
         assert clients["operator"].ask(method, path).code == 405, (method, path)
     assert clients["operator"].ask("POST", "/login", b"x" * 5000).code == 413
     assert clients["operator"].ask("POST", "/login", b"\xff{").code == 400
-    assert program.client().get("/about", Fshipper_Search="x" * 400_000).code == 400
     assert clients["operator"].get("/nothing").code == 404
     with socket.create_connection(("127.0.0.1", program.port), 20) as link:
         link.sendall(b"GET /about\x00 HTTP/1.1\r\nHost: localhost\r\n\r\n")
