@@ -33,6 +33,8 @@ TOKEN_HEADER = "Fshipper-Token"  # noqa: S105 - a name
 SESSION_HEADER = "Fshipper-Session"
 COOKIE = "fshipper_session"
 LONGEST_USER = 64
+PROXY = "proxy:"
+"""How the session of a user whom a proxy names begins."""
 OWNER = "session"
 """Name of a user whom the one-time token let in."""
 HASHES_AT_A_TIME = 2
@@ -45,6 +47,11 @@ class User(NamedTuple):
     name: str  #: as in the access log
     session: str  #: searches are counted by it
     role: Role = Role.OPERATOR
+
+    @property
+    def is_of_proxy(self) -> bool:
+        """Whether a proxy names the user: there is no session that ends here."""
+        return self.session.startswith(PROXY)
 
 
 class Refused(enum.Enum):
@@ -91,7 +98,7 @@ class ProxyUsers:
         name = names[0].strip()
         if not name or len(name) > LONGEST_USER or not name.isprintable():
             return None
-        return User(name, f"proxy:{name}", Role.OPERATOR if name in self.operators else self.others)
+        return User(name, f"{PROXY}{name}", Role.OPERATOR if name in self.operators else self.others)
 
 
 class AccessControl:

@@ -1,5 +1,6 @@
 """The pages and sheets in the directory of the reports, read as this program's user, by names that reports have."""
 
+import html
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +17,7 @@ _PAGE = re.compile(
 )
 _SHEET = re.compile(rf"{_DATE}/report\.(?:json|txt)|week-\d{{4}}-W\d\d\.json|csv/{_DATE}/[a-z_]{{1,40}}\.csv")
 _KINDS = {"json": "application/json", "txt": "text/plain; charset=utf-8", "csv": "text/csv; charset=utf-8"}
-_POLICY = re.compile(rb"""<meta http-equiv="Content-Security-Policy" content="([A-Za-z0-9 ;:'+/=_-]{1,1000})">""")
+_POLICY = re.compile(rb"""<meta http-equiv="Content-Security-Policy" content="([A-Za-z0-9 ;:'+/=_&#-]{1,1000})">""")
 ALONE, SERVED = b'<body class="alone">', b"<body>"
 """A page in a file shows no navigation to the other pages; a page that is served does."""
 STRICTEST = "default-src 'none'; style-src 'unsafe-inline'"
@@ -68,7 +69,7 @@ def _read(path: Path) -> bytes:
 def _page(content: bytes) -> Answer:
     """A page with its own policy also as a header, to which a frame and a form add nothing."""
     found = _POLICY.search(content[:HEAD_BYTES])
-    policy = found[1].decode() if found else STRICTEST
+    policy = html.unescape(found[1].decode()) if found else STRICTEST
     headers = {
         "Content-Security-Policy": f"{policy}; connect-src 'none'; frame-ancestors 'none'",
         "Referrer-Policy": "same-origin",

@@ -109,7 +109,13 @@ class Searches:
 
     def about(self, user: User) -> Answer:
         """What the page knows of the user, the archive and its limits."""
-        about = {"user": user.name, "role": user.role, "version": shipper.__version__, "archive": str(self._archive)}
+        about = {
+            "user": user.name,
+            "role": user.role,
+            "by_proxy": user.is_of_proxy,
+            "version": shipper.__version__,
+            "archive": str(self._archive),
+        }
         limits = {"most_lines": MOST_LINES, "seconds": USUAL.seconds, "longer_seconds": LONGER.seconds}
         return Answer("application/json", json.dumps(about | limits).encode())
 

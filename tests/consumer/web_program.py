@@ -6,6 +6,7 @@ with WebProgram(directory, natsd.url) as program:
     client.get("/about")
 """
 
+import asyncio
 import http.client
 import json
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
+import nats
 from browse_program import SAMPLE
 from harness.fleet import FSHIPPER, Fleet, until
 from harness.ports import free_port
@@ -22,8 +24,8 @@ PASSWORD = "correct horse battery"
 USERS = {"alice": "operator", "bob": "reader"}
 DAY = "2026-11-27"
 PAGE = (
-    """<!doctype html><html><head><meta http-equiv="Content-Security-Policy" content="default-src 'none';"""
-    """ style-src 'sha256-abc='"></head><body class="alone"><h1>the report</h1></body></html>"""
+    """<!doctype html><html><head><meta http-equiv="Content-Security-Policy" content="default-src &#39;none&#39;;"""
+    """ style-src &#39;sha256-abc=&#39;"></head><body class="alone"><h1>the report</h1></body></html>"""
 )
 
 
@@ -105,6 +107,15 @@ class WebProgram(Fleet):
     def link(self) -> str:
         """The newest link."""
         return Path(re.findall(r"the link is in (\S+)", self.web.log)[-1]).read_text().strip()
+
+    def publish(self, subject: str, payload: bytes) -> None:
+        async def within() -> None:
+            connection = await nats.connect(self.url)
+            await connection.publish(subject, payload)
+            await connection.flush()
+            await connection.close()
+
+        asyncio.run(within())
 
     def client(self, address: str = "127.0.0.1") -> Client:
         return Client(self.port, address)
