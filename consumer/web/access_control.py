@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from consumer.web.accounts import Account, AccountFile, is_password_of
+from consumer.web.accounts import AccountFile, LocalAccount, is_password_of
 from consumer.web.failed_logins import FailedLogins
 from consumer.web.roles import Role
-from consumer.web.server import Request
+from consumer.web.server import PageRequest
 from consumer.web.socket_owner import owner_of_client
 
 SESSION_SECONDS = 12 * 3600.0
@@ -79,7 +79,7 @@ class _Session:
     role: Role
     ends: float  #: by the monotonic clock
     owner: int | None  #: user id of the local client that opened it; None: not known, as of another machine
-    account: Account | None  #: as it was when the session began; another password or role ends the session
+    account: LocalAccount | None  #: as it was when the session began; another password or role ends the session
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class ProxyUsers:
     operators: frozenset[str] = frozenset()
     others: Role = Role.READER
 
-    def user(self, request: Request) -> User | None:
+    def user(self, request: PageRequest) -> User | None:
         """The user whom a trusted proxy names."""
         names = request.headers.get_all(self.header) if self.header else None
         if not names or len(names) > 1 or not request.is_trusted_proxy:
@@ -125,7 +125,7 @@ class AccessControl:
             self._token, self._token_ends = _digest(token), time.monotonic() + LINK_SECONDS
         return token
 
-    def log_in(self, request: Request) -> str | None:
+    def log_in(self, request: PageRequest) -> str | None:
         """A new session for the request's token. None means that the token is wrong, too old, or was used."""
         given = _digest(request.headers.get(TOKEN_HEADER, ""))
         with self._lock:
@@ -135,7 +135,7 @@ class AccessControl:
             self._token = b""
         return self._opened(request, OWNER, Role.OPERATOR, None)
 
-    def log_in_as(self, request: Request, name: str, password: str) -> str:
+    def log_in_as(self, request: PageRequest, name: str, password: str) -> str:
         """A new session for a name and a password. Raises LoginError."""
         keys = (f"address {request.address}", f"name {name}")
         if seconds := self._failures.seconds_left(keys):
@@ -153,17 +153,17 @@ class AccessControl:
         self._failures.forget(keys)
         return self._opened(request, name, account.role, account)
 
-    def log_out(self, request: Request) -> None:
+    def log_out(self, request: PageRequest) -> None:
         """End the sessions of the request."""
         with self._lock:
             for secret in _secrets_of(request):
                 self._sessions.pop(_digest(secret), None)
 
-    def user(self, request: Request) -> User | None:
+    def user(self, request: PageRequest) -> User | None:
         """The user who sent the request. None means that there is no session, and no user of a trusted proxy."""
         return self._proxy.user(request) or self._user_of_header(request)
 
-    def user_of_pages(self, request: Request) -> User | None:
+    def user_of_pages(self, request: PageRequest) -> User | None:
         """As `user`, also by the cookie of a session."""
         found = self.user(request)
         if found is None:
@@ -171,11 +171,11 @@ class AccessControl:
             found = next((each for each in known if each is not None), None)
         return found
 
-    def _user_of_header(self, request: Request) -> User | None:
+    def _user_of_header(self, request: PageRequest) -> User | None:
         secret = request.headers.get(SESSION_HEADER, "")
         return self._user_of(secret, request, is_cookie=False) if secret else None
 
-    def _user_of(self, secret: str, request: Request, *, is_cookie: bool) -> User | None:
+    def _user_of(self, secret: str, request: PageRequest, *, is_cookie: bool) -> User | None:
         key = _digest(secret)
         with self._lock:
             found = self._sessions.get(key)
@@ -191,7 +191,7 @@ class AccessControl:
         name = found.user if found.account else f"{OWNER} {key.hex()[:8]}"
         return User(name, key.hex(), found.role)
 
-    def _opened(self, request: Request, user: str, role: Role, account: Account | None) -> str:
+    def _opened(self, request: PageRequest, user: str, role: Role, account: LocalAccount | None) -> str:
         owner = owner_of_client(request.peer, request.server)
         secret = secrets.token_urlsafe(32)
         made = _Session(user, role, time.monotonic() + SESSION_SECONDS, owner, account)
@@ -212,7 +212,7 @@ def session_cookie(secret: str, *, is_secure: bool) -> str:
     return f"{name}={secret}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{more}"
 
 
-def _secrets_of(request: Request) -> Iterator[str]:
+def _secrets_of(request: PageRequest) -> Iterator[str]:
     yield request.headers.get(SESSION_HEADER, "")
     yield from _cookies(request)
 
@@ -221,8 +221,8 @@ MOST_COOKIES = 8
 """Cookies of our name that are tried: other programs of the host may set some."""
 
 
-def _cookies(request: Request) -> list[str]:
-    """The values of our cookie, whatever cookies of other programs look like."""
+def _cookies(request: PageRequest) -> list[str]:
+    """The values of our cookie, whatever the cookies of other programs are."""
     wanted = f"__Host-{COOKIE}" if request.is_secure else COOKIE
     parts = [
         part.strip().partition("=") for line in request.headers.get_all("Cookie") or [] for part in line.split(";")

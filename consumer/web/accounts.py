@@ -24,7 +24,7 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}$"
 _READ_BY_OTHERS = stat.S_IRWXO | stat.S_IWGRP
 
 
-class Account(BaseModel):
+class LocalAccount(BaseModel):
     """One account."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -39,7 +39,7 @@ class _Accounts(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     version: Literal[1] = 1
-    accounts: dict[Annotated[str, StringConstraints(pattern=NAME)], Account] = Field(default_factory=dict)
+    accounts: dict[Annotated[str, StringConstraints(pattern=NAME)], LocalAccount] = Field(default_factory=dict)
 
 
 def hash_of(password: str) -> str:
@@ -58,7 +58,7 @@ def prepare() -> None:
     _nobody()
 
 
-def is_password_of(account: Account | None, password: str) -> bool:
+def is_password_of(account: LocalAccount | None, password: str) -> bool:
     """Whether `password` is that of the account. It takes as long for None, a name that has no account."""
     with contextlib.suppress(argon2.exceptions.VerificationError, argon2.exceptions.InvalidHashError):
         return argon2.PasswordHasher().verify(account.password if account else _nobody(), password[:LONGEST_PASSWORD])
@@ -71,9 +71,9 @@ class AccountFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = threading.Lock()
-        self._read: tuple[tuple[int, int, int], Mapping[str, Account]] | None = None
+        self._read: tuple[tuple[int, int, int], Mapping[str, LocalAccount]] | None = None
 
-    def account(self, name: str) -> Account | None:
+    def account(self, name: str) -> LocalAccount | None:
         """The account of a name. While the file cannot be read, the accounts are those of before."""
         with self._lock, contextlib.suppress(OSError, ConfigError):
             found = self.path.stat()
@@ -82,7 +82,7 @@ class AccountFile:
                 self._read = version, self.load()
         return self._read[1].get(name) if self._read else None
 
-    def load(self) -> Mapping[str, Account]:
+    def load(self) -> Mapping[str, LocalAccount]:
         """The accounts by their names. Raises ConfigError, and OSError."""
         with self.path.open("rb") as file:
             found = os.fstat(file.fileno())
@@ -98,7 +98,7 @@ class AccountFile:
             hint = "write it with: fshipper web user NAME"
             raise ConfigError(f"{self.path}: {where}: {first['msg']}", hint=hint) from None
 
-    def replace(self, accounts: Mapping[str, Account]) -> None:
+    def replace(self, accounts: Mapping[str, LocalAccount]) -> None:
         """Write the accounts, mode 0600, into a directory that no other user may change. Raises OSError."""
         private_directory(self.path.parent)
         text = _Accounts(accounts=dict(accounts)).model_dump_json(indent=2)

@@ -22,7 +22,7 @@ from consumer.web.pages import SEARCH, SIGN_IN, BrowsePages, WebPages
 from consumer.web.report_files import ReportFiles
 from consumer.web.roles import Role
 from consumer.web.searches import Searches
-from consumer.web.server import Network, PageServer
+from consumer.web.server import Network, PageServer, is_in
 from shipper.commands import settings_of
 from shipper.errors import ConfigError
 from shipper.lifecycle import Stop, notify, stop_on_signals
@@ -65,7 +65,11 @@ def web(options: WebOptions) -> None:
     readers = Readers(watcher, lambda view: snapshot(about, view, {}, None))
     pages = WebPages(access, searches, ReportFiles(found.report.absolute()), watcher, readers)
     server = PageServer(
-        found.listen or WebSettings().listen, pages.routes(), allowed_hosts=found.allowed_hosts, proxies=proxies
+        found.listen or WebSettings().listen,
+        pages.routes(),
+        allowed_hosts=found.allowed_hosts,
+        proxies=proxies,
+        only_proxies=not _is_loopback(found.listen or WebSettings().listen),
     )
 
     def end() -> None:
@@ -88,7 +92,7 @@ def check_web(settings: Settings) -> Iterator[str]:
     yield f"archive: {_checked_archive(settings, found.allowed_hosts, 'web')}"
     _checked_proxies(found)
     file = _checked_accounts(found)
-    yield f"accounts: {len(file.load())} in {file.path}" if file else "accounts: none"
+    yield f"accounts: {file.path}" if file else "accounts: none"
     yield f"reports: {found.report}"
     yield f"pages: {found.listen or WebSettings().listen}"
 
@@ -111,23 +115,17 @@ def _checked_archive(settings: Settings, allowed_hosts: Iterable[str], section: 
 def _checked_proxies(settings: WebSettings) -> Sequence[Network]:
     """The networks of trusted proxies. Raises ConfigError: others could read passwords and lines on their way."""
     networks = [ipaddress.ip_network(each) for each in settings.proxies]
-    host = (settings.listen or WebSettings().listen).rpartition(":")[0].strip("[]")
-    is_local = host in {"", "localhost"} or any(_is_in_local(host, each) for each in LOOPBACK)
-    remote = [each for each in networks if not any(_is_in_local(each, local) for local in LOOPBACK)]
-    if not is_local and not remote:
+    if not _is_loopback(settings.listen or WebSettings().listen) and all(each.is_loopback for each in networks):
         raise ConfigError(
             f"web.listen: {settings.listen} is reached from other machines without encryption",
-            hint="listen on 127.0.0.1 behind a proxy with TLS, or name the proxy's addresses in web.proxies",
+            hint="let a proxy with TLS forward to 127.0.0.1, or name the proxy's addresses in web.proxies",
         )
     return networks
 
 
-def _is_in_local(inner: Network | str, outer: Network) -> bool:
-    try:
-        found = ipaddress.ip_network(inner)
-    except ValueError:
-        return False
-    return found.version == outer.version and found.subnet_of(outer)  # type: ignore[arg-type]
+def _is_loopback(listen: str) -> bool:
+    host = listen.rpartition(":")[0].strip("[]")
+    return host in {"", "localhost"} or is_in(host, LOOPBACK)
 
 
 def _checked_accounts(settings: WebSettings) -> AccountFile | None:

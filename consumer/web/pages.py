@@ -16,10 +16,10 @@ from consumer.fleet.page import Readers
 from consumer.fleet.poller import FleetWatcher
 from consumer.web.access_control import AccessControl, LoginError, Refused, User, session_cookie
 from consumer.web.accounts import LONGEST_PASSWORD
-from consumer.web.report_files import ReportFiles, Unreadable
+from consumer.web.report_files import ReportFiles, UnreadableFile
 from consumer.web.roles import Role
 from consumer.web.searches import Searches, refusal
-from consumer.web.server import PageRoute, Request
+from consumer.web.server import PageRequest, PageRoute
 from shipper import events
 from shipper.errors import ConfigError, ShipperError
 from shipper.http_endpoints import Answer, standard_pages
@@ -54,15 +54,15 @@ class BrowsePages:
             PageRoute("/search", self._of_user(self._searches.search)),
         ]
 
-    def _log_in(self, request: Request) -> Answer:
+    def _log_in(self, request: PageRequest) -> Answer:
         session = self._access.log_in(request)
         if session is None:
             return _wrong_token(request, "fshipper-browse")
         events.browse_session_opened(address=request.address)
         return Answer("application/json", json.dumps({"session": session}).encode())
 
-    def _of_user(self, respond: Callable[[User, Request], Answer]) -> Callable[[Request], Answer]:
-        def answer(request: Request) -> Answer:
+    def _of_user(self, respond: Callable[[User, PageRequest], Answer]) -> Callable[[PageRequest], Answer]:
+        def answer(request: PageRequest) -> Answer:
             user = self._access.user(request)
             if user is None:
                 events.browse_refused(address=request.address, path=request.path)
@@ -72,7 +72,7 @@ class BrowsePages:
         return answer
 
 
-def _wrong_token(request: Request, unit: str) -> Answer:
+def _wrong_token(request: PageRequest, unit: str) -> Answer:
     events.browse_refused(address=request.address, path=request.path)
     return refusal(
         401,
@@ -136,45 +136,45 @@ class WebPages:
             PageRoute("/forget", self._of(Role.OPERATOR, self._forget), "POST"),
         ]
 
-    def _shown(self, package: str, name: str) -> Callable[[Request], Answer]:
+    def _shown(self, package: str, name: str) -> Callable[[PageRequest], Answer]:
         """A page without data, which needs a user."""
 
-        def answer(request: Request) -> Answer:
+        def answer(request: PageRequest) -> Answer:
             if self._access.user_of_pages(request) is None:
                 return _moved(f"{SIGN_IN}?next={quote(request.path)}")
             return page(package, name, _navigation())
 
         return answer
 
-    def _of(self, role: Role, respond: Callable[[User, Request], Answer]) -> Callable[[Request], Answer]:
+    def _of(self, role: Role, respond: Callable[[User, PageRequest], Answer]) -> Callable[[PageRequest], Answer]:
         """A function that answers users with the rights of `role`."""
 
-        def answer(request: Request) -> Answer:
+        def answer(request: PageRequest) -> Answer:
             user = self._access.user_of_pages(request)
             if user is None:
                 events.browse_refused(address=request.address, path=request.path)
                 return refusal(401, "you are not signed in", f"sign in at {SIGN_IN}, or open a new link")
             if role is Role.OPERATOR and user.role is not Role.OPERATOR:
-                return refusal(403, "only an operator may do this", "ask an operator, or sign in as one")
+                return refusal(403, "only an operator may do this", "sign in as an operator")
             return respond(user, request)
 
         return answer
 
-    def _about(self, user: User, _request: Request) -> Answer:
+    def _about(self, user: User, _request: PageRequest) -> Answer:
         return self._searches.about(user)
 
-    def _ways(self, _request: Request) -> Answer:
+    def _ways(self, _request: PageRequest) -> Answer:
         """How users sign in here."""
         ways = {"password": self._access.has_accounts, "version": shipper.__version__}
         return Answer("application/json", json.dumps(ways).encode())
 
-    def _log_in_by_token(self, request: Request) -> Answer:
+    def _log_in_by_token(self, request: PageRequest) -> Answer:
         session = self._access.log_in(request)
         if session is None:
             return _wrong_token(request, "fshipper-web")
         return _opened(session, request)
 
-    def _log_in(self, request: Request) -> Answer:
+    def _log_in(self, request: PageRequest) -> Answer:
         try:
             login = Login.model_validate_json(request.body)
             session = self._access.log_in_as(request, login.name, login.password)
@@ -190,24 +190,24 @@ class WebPages:
             return refusal(429, "too many logins failed", f"try again in {seconds} s", again=seconds)
         return _opened(session, request)
 
-    def _log_out(self, request: Request) -> Answer:
+    def _log_out(self, request: PageRequest) -> Answer:
         self._access.log_out(request)
         return Answer("application/json", b"{}", headers=_cookie("", request))
 
-    def _report(self, request: Request) -> Answer:
+    def _report(self, request: PageRequest) -> Answer:
         if self._access.user_of_pages(request) is None:
             return _moved(f"{SIGN_IN}?next={quote(request.path)}")
         name = request.path.removeprefix(REPORT)
         match self._reports.answer(name):
             case Answer() as found:
                 return found
-            case Unreadable(path, why, is_missing=False):
+            case UnreadableFile(path, why, is_missing=False):
                 return _message("The report cannot be read", f"{path}: {why}. {READABLE}", 503)
-            case Unreadable(path) if not name:
+            case UnreadableFile(path) if not name:
                 return _message("There is no report yet", f"None in {path.parent}. {FIRST_REPORT}", 404)
         return _message("There is no such page", "The list of days has links to all reports.", 404)
 
-    def _forget(self, user: User, request: Request) -> Answer:
+    def _forget(self, user: User, request: PageRequest) -> Answer:
         try:
             host = checked_host(ForgottenHost.model_validate_json(request.body).host)
             is_known = self._fleet.forget(host)
@@ -230,17 +230,17 @@ def _moved(path: str) -> Answer:
     return Answer("text/plain", b"", 303, {"Location": path})
 
 
-def _cookie(secret: str, request: Request) -> dict[str, str]:
+def _cookie(secret: str, request: PageRequest) -> dict[str, str]:
     return {"Set-Cookie": session_cookie(secret, is_secure=request.is_secure)}
 
 
-def _opened(session: str, request: Request) -> Answer:
+def _opened(session: str, request: PageRequest) -> Answer:
     events.browse_session_opened(address=request.address)
     return Answer("application/json", b"{}", headers=_cookie(session, request))
 
 
 def _message(title: str, text: str, code: int) -> Answer:
-    """A page that only says something."""
+    """A page with a sentence and the next step."""
     made = page("consumer.web", "message.html", _navigation())
     body = made.body if isinstance(made.body, bytes) else b""
     body = body.replace(b"<!--title-->", html.escape(title).encode())

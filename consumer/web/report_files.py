@@ -24,7 +24,7 @@ STRICTEST = "default-src 'none'; style-src 'unsafe-inline'"
 """The policy of a page that states none: it has no script."""
 
 
-class Unreadable(NamedTuple):
+class UnreadableFile(NamedTuple):
     """A file that cannot be sent, and why."""
 
     path: Path
@@ -38,7 +38,7 @@ class ReportFiles:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
-    def answer(self, name: str) -> Answer | Unreadable | None:
+    def answer(self, name: str) -> Answer | UnreadableFile | None:
         """The file `name` of the directory; None: no report has a file of this name."""
         wanted = name or "index.html"
         is_page = _PAGE.fullmatch(wanted) is not None
@@ -51,7 +51,7 @@ class ReportFiles:
                 return None
             content = _read(inside)
         except OSError as error:
-            return Unreadable(path, error.strerror or str(error), isinstance(error, FileNotFoundError))
+            return UnreadableFile(path, error.strerror or str(error), isinstance(error, FileNotFoundError))
         if is_page:
             return _page(content)
         headers = {"Content-Disposition": f'attachment; filename="{wanted.replace("/", "-")}"'}

@@ -4,7 +4,7 @@ import enum
 
 
 class Role(enum.StrEnum):
-    """A reader looks; an operator may also do what costs much, takes data away, or changes something."""
+    """A reader sees everything; an operator may also do what costs much or changes something."""
 
     READER = "reader"
     OPERATOR = "operator"

@@ -33,7 +33,7 @@ from consumer.web.search_process import (
     json_lines,
     read_request,
 )
-from consumer.web.server import Request
+from consumer.web.server import PageRequest
 from shipper import events
 from shipper.errors import UsageError
 from shipper.http_endpoints import Answer
@@ -119,7 +119,7 @@ class Searches:
         limits = {"most_lines": MOST_LINES, "seconds": USUAL.seconds, "longer_seconds": LONGER.seconds}
         return Answer("application/json", json.dumps(about | limits).encode())
 
-    def search(self, user: User, request: Request) -> Answer:
+    def search(self, user: User, request: PageRequest) -> Answer:
         """The lines that the request's search finds, as they come."""
         text = request.headers.get(SEARCH_HEADER, "")
         try:
@@ -293,6 +293,6 @@ def _neighbours(lines: Iterator[dict[str, Any] | None], around: Around) -> Itera
 
 
 def refusal(code: int, what: str, hint: str, *, again: int = 0) -> Answer:
-    """An answer that says what is wrong, and the next step; `again`: seconds after which the same may succeed."""
+    """An answer with what is wrong and the next step; `again`: seconds after which the same may succeed."""
     headers = {"Retry-After": str(again)} if again else {}
     return Answer("application/json", json.dumps({"error": what, "hint": hint}).encode(), code, headers)

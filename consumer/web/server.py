@@ -51,7 +51,7 @@ END_SECONDS = 5
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-class Request(NamedTuple):
+class PageRequest(NamedTuple):
     """A request that passed the checks of its host, its origin and its size."""
 
     path: str  #: without the query
@@ -72,14 +72,15 @@ class PageRoute(NamedTuple):
     """A page at a path; `{path:path}` at the end stands for any rest."""
 
     path: str
-    respond: Callable[[Request], Answer]
+    respond: Callable[[PageRequest], Answer]
     method: str = "GET"
 
 
 class PageServer:
     """Serves `routes` on `listen`. Raises Unavailable: the address cannot be used.
 
-    `allowed_hosts` and `proxies`: other names of this program, and the networks of proxies that name clients and users.
+    `allowed_hosts` and `proxies`: other names of this program, and the networks of proxies that name clients and users;
+    `only_proxies`: no other client is answered.
     """
 
     def __init__(
@@ -89,12 +90,13 @@ class PageServer:
         *,
         allowed_hosts: Iterable[str] = (),
         proxies: Sequence[Network] = (),
+        only_proxies: bool = False,
     ) -> None:
         self._socket = _listening(listen)
         limits = Connections()
         pages = _Pages(routes, proxies, limits)
         config = uvicorn.Config(
-            _Guard(pages.application, Names(allowed_hosts), limits, proxies),
+            _Guard(pages.application, Names(allowed_hosts), limits, proxies, only_proxies=only_proxies),
             http=type("PageProtocol", (LimitedProtocol,), {"limits": limits}),
             ws="none",
             lifespan="off",
@@ -153,11 +155,14 @@ def _listening(listen: str) -> socket.socket:
 class _Guard:
     """Checks each request before a page is called, and limits the time of each piece of its answer."""
 
-    def __init__(self, application: ASGIApp, names: Names, limits: Connections, proxies: Sequence[Network]) -> None:
+    def __init__(
+        self, application: ASGIApp, names: Names, limits: Connections, proxies: Sequence[Network], *, only_proxies: bool
+    ) -> None:
         self._application = application
         self._names = names
         self._limits = limits
         self._proxies = proxies
+        self._only_proxies = only_proxies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         client: Client = scope["client"]
@@ -178,6 +183,8 @@ class _Guard:
         await application(scope, receive, send_in_time)
 
     def _refusal(self, path: str, client: Client, headers: Message) -> Answer | None:
+        if self._only_proxies and path not in HEALTH and not is_in(client[0], self._proxies):
+            return Answer("text/plain", b"only the proxies of this program are answered\n", 403)
         if refusal := refusal_of(headers, self._names):
             return refusal
         if path in HEALTH or self._limits.may_answer(client, address_of(client, headers, self._proxies)):
@@ -250,9 +257,9 @@ class _Pages:
 
         return respond
 
-    def _request(self, http: HttpRequest, body: bytes) -> Request:
+    def _request(self, http: HttpRequest, body: bytes) -> PageRequest:
         headers, peer = message_of(http.scope["headers"]), _client(http.scope)
-        return Request(
+        return PageRequest(
             path=http.scope["path"],
             headers=headers,
             address=address_of(peer, headers, self._proxies),

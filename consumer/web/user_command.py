@@ -9,8 +9,8 @@ from consumer.web.accounts import (
     LONGEST_PASSWORD,
     NAME,
     SHORTEST_PASSWORD,
-    Account,
     AccountFile,
+    LocalAccount,
     hash_of,
 )
 from consumer.web.options import UserOptions
@@ -36,7 +36,7 @@ def run(options: UserOptions) -> None:
     print(f"{options.name} is {'removed' if options.remove else 'saved'} in {path}")
 
 
-def _changed(known: Mapping[str, Account], options: UserOptions) -> Mapping[str, Account]:
+def _changed(known: Mapping[str, LocalAccount], options: UserOptions) -> Mapping[str, LocalAccount]:
     others = {name: account for name, account in known.items() if name != options.name}
     before = known.get(options.name)
     if options.remove:
@@ -44,7 +44,7 @@ def _changed(known: Mapping[str, Account], options: UserOptions) -> Mapping[str,
             raise UsageError(f"there is no account {options.name}", hint=f"accounts: {', '.join(known) or 'none'}")
         return others
     role = options.role or (before.role if before else Role.READER)
-    return {**others, options.name: Account(role=role, password=hash_of(_new_password()))}
+    return {**others, options.name: LocalAccount(role=role, password=hash_of(_new_password()))}
 
 
 def _new_password() -> str:

@@ -67,7 +67,9 @@ def left_to_people(role: Role) -> list[str]:
     if role is Role.SERVER:
         return [edit, "nats-server -t -c /etc/nats/nats-server.conf", start]
     if role in {Role.BROWSE, Role.WEB}:
-        users = [f"sudo -u fshipper-web fshipper web user NAME --config {settings_of(role)}"] if role is Role.WEB else []
+        users = (
+            [f"sudo -u fshipper-web fshipper web user NAME --config {settings_of(role)}"] if role is Role.WEB else []
+        )
         return [edit, *users, start, f"cat /run/fshipper-{role}/link"]
     config = "" if role is Role.REPORT else f" --config {settings_of(role)}"
     return [edit, f"fshipper validate --role {role}{config}", start]

@@ -300,7 +300,7 @@ class Search:
         return shlex.join(words)
 
     def address(self, browse: str) -> str:
-        """The view of `fshipper browse` at that address, or of the search page beside a report that is served."""
+        """The view of `fshipper browse` at that address, or of the search page of `fshipper web`."""
         since, until = self.window()
         pairs = [("q", self.query), ("host", _exact(self.host)), ("file", _exact(self.file))]
         given = [(name, text) for name, text in pairs if text]

@@ -17,7 +17,7 @@ from harness.natsd import running
 from consumer.web import searches as app
 from consumer.web.access_control import LINK_SECONDS, TOKEN_HEADER, AccessControl, User
 from consumer.web.search_process import ProcessLimits, SearchProcess
-from consumer.web.server import Request
+from consumer.web.server import PageRequest
 
 OTHER = "other1.example.net"
 """The host of lines that a test adds: others count those of the sample."""
@@ -302,11 +302,11 @@ def no_search_is_left(program):
     until(lambda: program.processes() == [], what=lambda: f"processes end: {program.processes()}")
 
 
-def a_request(path: str, **headers: str) -> Request:
+def a_request(path: str, **headers: str) -> PageRequest:
     message = Message()
     for name, value in headers.items():
         message[name] = value
-    return Request(path, message, "127.0.0.1")
+    return PageRequest(path, message, "127.0.0.1")
 
 
 @pytest.fixture

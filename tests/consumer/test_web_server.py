@@ -18,10 +18,10 @@ from web_program import DAY, PASSWORD, USERS, WebProgram
 
 from consumer.web import access_control, failed_logins
 from consumer.web.access_control import AccessControl, LoginError, Refused
-from consumer.web.accounts import Account, AccountFile, hash_of
+from consumer.web.accounts import AccountFile, LocalAccount, hash_of
 from consumer.web.failed_logins import FailedLogins
 from consumer.web.roles import Role
-from consumer.web.server import Request
+from consumer.web.server import PageRequest
 
 PAGES = ("/", "/logs/", "/parts", "/report/", f"/report/{DAY}/report.html")
 DATA = ("/about", "/search", "/events")
@@ -122,8 +122,8 @@ def test_only_a_trusted_proxy_may_name_a_user():
     access = AccessControl(access_control.ProxyUsers("X-User"))
     headers = Message()
     headers["X-User"] = "carol"
-    assert access.user(Request("/about", headers, "10.0.0.1")) is None
-    assert access.user(Request("/about", headers, "10.0.0.1", is_trusted_proxy=True)).role is Role.READER
+    assert access.user(PageRequest("/about", headers, "10.0.0.1")) is None
+    assert access.user(PageRequest("/about", headers, "10.0.0.1", is_trusted_proxy=True)).role is Role.READER
 
 
 READER_MAY_NOT = {
@@ -325,9 +325,9 @@ def test_failed_logins_make_the_next_one_wait(tmp_path, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     file = AccountFile(tmp_path / "private" / "accounts.json")
-    file.replace({"alice": Account(role=Role.READER, password=hash_of(PASSWORD))})
+    file.replace({"alice": LocalAccount(role=Role.READER, password=hash_of(PASSWORD))})
     access = AccessControl(accounts=file)
-    request = Request("/login", Message(), "10.0.0.1")
+    request = PageRequest("/login", Message(), "10.0.0.1")
     for _ in range(failed_logins.FREE_FAILURES):
         with pytest.raises(LoginError) as refused:
             access.log_in_as(request, "alice", "wrong")
@@ -356,10 +356,10 @@ def test_a_password_of_an_unknown_name_is_verified_as_long(tmp_path, monkeypatch
     verified = []
     monkeypatch.setattr("argon2.PasswordHasher.verify", lambda _, known, given: verified.append(known[:30]) or False)
     file = AccountFile(tmp_path / "private" / "accounts.json")
-    file.replace({"alice": Account(role=Role.READER, password=hash_of(PASSWORD))})
+    file.replace({"alice": LocalAccount(role=Role.READER, password=hash_of(PASSWORD))})
     for name in ("alice", "nobody", "x" * 64, ""):
         with pytest.raises(LoginError):
-            AccessControl(accounts=file).log_in_as(Request("/login", Message(), "10.0.0.1"), name, "wrong")
+            AccessControl(accounts=file).log_in_as(PageRequest("/login", Message(), "10.0.0.1"), name, "wrong")
     assert len(verified) == 4
     assert len({known.rpartition("$")[0] for known in verified}) == 1, "the same parameters"
 
@@ -370,12 +370,12 @@ def test_sessions_are_few_and_end_after_their_time(monkeypatch):
     for _ in range(access_control.MOST_SESSIONS_A_USER + 1):
         headers = Message()
         headers[access_control.TOKEN_HEADER] = access.new_token()
-        sessions.append(access.log_in(Request("/login", headers, "127.0.0.1")))
+        sessions.append(access.log_in(PageRequest("/login", headers, "127.0.0.1")))
 
     def user(session):
         headers = Message()
         headers[access_control.SESSION_HEADER] = session
-        return access.user(Request("/about", headers, "127.0.0.1"))
+        return access.user(PageRequest("/about", headers, "127.0.0.1"))
 
     assert user(sessions[0]) is None
     assert user(sessions[1]) is not None
