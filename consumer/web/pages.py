@@ -186,8 +186,9 @@ class WebPages:
                 return refusal(
                     401, "the name or the password is wrong", "an operator sets a new one: fshipper web user"
                 )
+            what = "too many logins failed" if refused.why is Refused.LATER else "others sign in at this moment"
             seconds = math.ceil(refused.seconds)
-            return refusal(429, "too many logins failed", f"try again in {seconds} s", again=seconds)
+            return refusal(429, what, f"try again in {seconds} s", again=seconds)
         return _opened(session, request)
 
     def _log_out(self, request: PageRequest) -> Answer:

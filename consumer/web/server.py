@@ -7,7 +7,6 @@ its own origin, a free slot. Producers and collectors have the small listener of
 import asyncio
 import contextlib
 import ipaddress
-import math
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from email.message import Message
@@ -228,7 +227,6 @@ class _Pages:
     def __init__(self, routes: Sequence[PageRoute], proxies: Sequence[Network], limits: Connections) -> None:
         self._proxies = proxies
         self._limits = limits
-        self._threads = anyio.CapacityLimiter(math.inf)  # of answers without an end; connections limit them
         self._paths = sorted({each.path for each in routes if "{" not in each.path})
         self.application = Starlette(
             routes=[Route(each.path, self._endpoint(each), methods=[each.method]) for each in routes],
@@ -253,7 +251,7 @@ class _Pages:
                 await anyio.to_thread.run_sync(answer.body.close)
                 busy = Answer("text/plain", b"too many connections of one address\n", 503, LATER)
                 return _response(answer._replace(body=b"") if http.method == "HEAD" else busy)
-            return _Streamed(self._pieces(answer.body), answer.code, dict(answer.headers), answer.kind)
+            return StreamedAnswer(answer, answer.body)
 
         return respond
 
@@ -268,18 +266,6 @@ class _Pages:
             body=body,
             is_trusted_proxy=is_in(peer[0], self._proxies),
         )
-
-    async def _pieces(self, body: StreamedBody) -> AsyncGenerator[bytes, None]:
-        """The pieces of a body, each read in a thread; `close` is called however it ends."""
-        try:
-            pieces = iter(body)
-            while (piece := await anyio.to_thread.run_sync(next, pieces, None, limiter=self._threads)) is not None:
-                yield piece
-        except Exception as error:  # noqa: BLE001 - the answer has begun: the client sees that it has no end
-            failed_page("a streamed answer", error)
-        finally:
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(body.close, limiter=self._threads)
 
 
 def _client(scope: Scope) -> Client:
@@ -298,14 +284,30 @@ async def _body(http: HttpRequest) -> bytes | None:
     return found
 
 
-class _Streamed(StreamingResponse):
-    """An answer whose pieces end with it, also where the client leaves between two of them."""
+class StreamedAnswer(StreamingResponse):
+    """An answer without an end. Its body is closed however it ends, also before the first piece is sent."""
 
-    body_iterator: AsyncGenerator[bytes, None]
+    def __init__(self, answer: Answer, body: StreamedBody) -> None:
+        super().__init__(self._pieces(body), answer.code, dict(answer.headers), answer.kind)
+        self._body = body
+        self._thread = anyio.CapacityLimiter(1)  # of its own: connections limit how many there are
 
-    async def stream_response(self, send: Send) -> None:
-        async with contextlib.aclosing(self.body_iterator):
-            await super().stream_response(send)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the pieces until the body ends or the client leaves."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self._body.close, limiter=self._thread)
+
+    async def _pieces(self, body: StreamedBody) -> AsyncGenerator[bytes, None]:
+        """The pieces, each read in a thread."""
+        pieces = iter(body)
+        try:
+            while (piece := await anyio.to_thread.run_sync(next, pieces, None, limiter=self._thread)) is not None:
+                yield piece
+        except Exception as error:  # noqa: BLE001 - the answer has begun: the client sees that it has no end
+            failed_page("a streamed answer", error)
 
 
 async def _slices(body: bytes) -> AsyncGenerator[bytes, None]:
@@ -318,4 +320,4 @@ def _response(answer: Answer) -> Response:
     if not isinstance(answer.body, bytes):
         raise TypeError("this answer is streamed")
     headers = {**answer.headers, "Content-Length": str(len(answer.body))}
-    return _Streamed(_slices(answer.body), answer.code, headers, answer.kind)
+    return StreamingResponse(_slices(answer.body), answer.code, headers, answer.kind)

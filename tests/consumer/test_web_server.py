@@ -1,5 +1,6 @@
 """`fshipper web` without a browser: who comes in and how, what a reader may not do, and which files are served."""
 
+import asyncio
 import json
 import os
 import re
@@ -21,7 +22,8 @@ from consumer.web.access_control import AccessControl, LoginError, Refused
 from consumer.web.accounts import AccountFile, LocalAccount, hash_of
 from consumer.web.failed_logins import FailedLogins
 from consumer.web.roles import Role
-from consumer.web.server import PageRequest
+from consumer.web.server import PageRequest, StreamedAnswer
+from shipper.http_endpoints import Answer
 
 PAGES = ("/", "/logs/", "/parts", "/report/", f"/report/{DAY}/report.html")
 DATA = ("/about", "/search", "/events")
@@ -316,6 +318,40 @@ def test_it_listens_on_other_addresses_only_behind_a_proxy(program):
     done = program.run("web", "--listen", "0.0.0.0:0")
     assert done.returncode == 78
     assert "web.proxies" in done.stderr
+
+
+@pytest.mark.parametrize("left", ["before the first piece", "between two pieces"])
+def test_a_streamed_answer_is_closed_however_its_client_leaves(left):
+    """What it holds, such as the slot of a search, would be lost otherwise."""
+    closed, pieces = [], []
+
+    class Body:
+        def __iter__(self):
+            while True:
+                yield b"x"
+
+        def close(self):
+            closed.append(True)
+
+    async def leave() -> None:
+        gone = asyncio.Event()
+
+        async def receive() -> dict:
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: dict) -> None:
+            pieces.append(message)
+            if message["type"] == "http.response.body" or left == "before the first piece":
+                gone.set()
+                await asyncio.Event().wait()
+
+        body = Body()
+        await StreamedAnswer(Answer("text/plain", body), body)({"type": "http"}, receive, send)
+
+    asyncio.run(asyncio.wait_for(leave(), 20))
+    assert closed == [True]
+    assert len(pieces) == (1 if left == "before the first piece" else 2)
 
 
 # -- passwords ----------------------------------------------------------------------------------------------------
