@@ -43,6 +43,8 @@ LONGEST_HEADER = 16 * 1024
 SEARCHES_A_SESSION = 2
 SEARCHES = 4
 """Searches at a time, of all sessions."""
+SLOT_SECONDS = 3.0
+"""Maximum time for which a search waits for a slot: longer than a process that is left takes to end."""
 BEAT_SECONDS = 1.0
 """Interval of signs of life: a client that has left is noticed within two of them."""
 USUAL = ProcessLimits(seconds=20.0, cpu_seconds=60, read_bytes=4 * 1024**3, output_bytes=32 * 1024**2)
@@ -67,23 +69,30 @@ class _Slots:
     """The searches that may run at a time: few for a session, and few in all."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._of_session: Counter[str] = Counter()
 
     def take(self, session: str) -> contextlib.ExitStack | None:
-        """A slot, which is free again when the stack closes. None means that all are taken."""
-        with self._lock:
-            if self._of_session.total() >= SEARCHES or self._of_session[session] >= SEARCHES_A_SESSION:
+        """A slot, which is free again when the stack closes. None means that all are taken.
+
+        A page that begins another search has left the one before, whose process may still be ending: it is waited for.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._is_free(session), SLOT_SECONDS):
                 return None
             self._of_session[session] += 1
         slot = contextlib.ExitStack()
         slot.callback(self._give_back, session)
         return slot
 
+    def _is_free(self, session: str) -> bool:
+        return self._of_session.total() < SEARCHES and self._of_session[session] < SEARCHES_A_SESSION
+
     def _give_back(self, session: str) -> None:
-        with self._lock:
+        with self._changed:
             self._of_session[session] -= 1
             self._of_session += Counter()  # forgets sessions without a search
+            self._changed.notify_all()
 
 
 class Searches:

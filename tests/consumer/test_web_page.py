@@ -129,7 +129,7 @@ def test_a_report_in_a_file_shows_no_links_to_pages_that_are_not_there(program, 
 
 
 def test_a_host_of_the_status_leads_to_its_lines_and_only_an_operator_may_forget_it(program, operator, reader):
-    beat = Heartbeat(version="1.0", partition=0, every=5.0, up=60.0, files=1, silent=60.0, ended=True)
+    beat = Heartbeat(version="1.0", partition=0, every=5.0, up=60.0, files=1, silent=60.0, leaves=True, ended=True)
     program.publish(f"logs.beat.{WEB}", encode(beat))
     row = f"[...document.querySelectorAll('#hosts tbody tr')].find(row => row.dataset.key === '{WEB}')"
     for browser in (reader, operator):
