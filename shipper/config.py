@@ -55,26 +55,26 @@ ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
     "SHIPPER_PARTIAL_AFTER": ("producer.partial_after",),
     "SHIPPER_HEARTBEAT": ("producer.heartbeat",),
     "SHIPPER_STATE": ("producer.state", "collector.state"),
-    "SHIPPER_LISTEN": ("producer.listen", "collector.listen", "browse.listen"),
-    "SHIPPER_ALLOWED_HOSTS": ("producer.allowed_hosts", "collector.allowed_hosts", "browse.allowed_hosts"),
+    "SHIPPER_LISTEN": ("producer.listen", "collector.listen", "browse.listen", "web.listen"),
+    "SHIPPER_ALLOWED_HOSTS": (
+        "producer.allowed_hosts",
+        "collector.allowed_hosts",
+        "browse.allowed_hosts",
+        "web.allowed_hosts",
+    ),
+    "SHIPPER_REPORT": ("web.report",),
     "SHIPPER_LOG_FORMAT": ("log.format",),
     "SHIPPER_LOG_LEVEL": ("log.level",),
 }
 MAY_BE_EMPTY = frozenset({"SHIPPER_LISTEN"})
 """Variables that have a meaning when they are empty; other empty variables count as not set."""
 OTHERS = frozenset(
-    {
-        "SHIPPER_ACCESS",
-        "SHIPPER_CONFIG",
-        "SHIPPER_STREAM_TARGET",
-        "SHIPPER_REPORT",
-        "SHIPPER_REPORT_TIMEZONE",
-        "SHIPPER_BROWSE",
-    }
+    {"SHIPPER_ACCESS", "SHIPPER_CONFIG", "SHIPPER_STREAM_TARGET", "SHIPPER_REPORT_TIMEZONE", "SHIPPER_BROWSE"}
 )
 """Variables with our prefix that other programs read: the command line, the blog's own consumer, the report."""
 _OTHER_FLAGS = {
     "browse.allowed_hosts": "host",
+    "web.allowed_hosts": "host",
     "collector.read_partitions": "partitions",
     "producer.files": "PATH",
     "producer.watch": "no-watch",

@@ -66,17 +66,7 @@ class Answer(NamedTuple):
     headers: Mapping[str, str] = MappingProxyType({})
 
 
-class Request(NamedTuple):
-    """A GET request that passed the checks of its host and its origin."""
-
-    path: str  #: without the query
-    headers: Message
-    address: str  #: of the client
-
-
 Page = Callable[[], Answer]
-Respond = Callable[[Request], Answer | None]
-"""Answers a request whose path is none of the pages; None: there is nothing."""
 NO_PAGES: Mapping[str, Page] = MappingProxyType({})
 
 
@@ -108,12 +98,11 @@ class Endpoints:
         pages: Mapping[str, Page] = NO_PAGES,
         allowed_hosts: Iterable[str] = (),
         hidden_metrics: Set[str] = frozenset(),
-        respond: Respond = lambda _: None,
     ) -> None:
         host, _, port = listen.rpartition(":")
-        known = {**_every_programs(ready, status, hidden_metrics), **pages}
-        parts = {"pages": known, "respond": staticmethod(respond)}
-        handler = type("Handler", (_Handler,), parts | {"names": _Names(allowed_hosts), "connections": _Connections()})
+        known = {**standard_pages(ready, status, hidden_metrics), **pages}
+        parts = {"pages": known, "names": Names(allowed_hosts), "connections": _Connections()}
+        handler = type("Handler", (_Handler,), parts)
         self._server = _Server((host.strip("[]") or "127.0.0.1", int(port)), handler)
         threading.Thread(target=self._server.serve_forever, name="endpoints", daemon=True).start()
 
@@ -170,9 +159,11 @@ def _hint_of(error: Exception) -> str:
     return "the work goes on without end points: correct --listen (SHIPPER_LISTEN), host:port"
 
 
-def _every_programs(
+def standard_pages(
     ready: Callable[[], str], status: Callable[[], Mapping[str, Any]], hidden_metrics: Set[str]
 ) -> dict[str, Page]:
+    """The pages of every program by their paths: `/metrics`, `/healthz`, `/readyz`, `/status`."""
+
     def readiness() -> Answer:
         reason = ready()
         return Answer("text/plain; charset=utf-8", f"{reason or 'ready'}\n".encode(), 503 if reason else 200)
@@ -194,7 +185,7 @@ def _steady(status: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
     return status()
 
 
-class _Names:
+class Names:
     """The names by which clients may address this program, in the header `Host`."""
 
     def __init__(self, allowed: Iterable[str]) -> None:
@@ -211,6 +202,31 @@ class _Names:
             for one in self._allowed
         )
         return is_allowed or _is_address(name) or name == "localhost" or name in _names_of_machine()
+
+
+def no_page(paths: Iterable[str]) -> Answer:
+    """The answer for a path that is none of `paths`."""
+    return Answer("text/plain", f"try {' '.join(sorted(paths))}\n".encode(), 404)
+
+
+def failed_page(path: str, error: Exception) -> Answer:
+    """The answer of a page that has a defect, which is logged."""
+    logger.error("endpoint_failed", path=path, error=f"{type(error).__name__}: {error}")
+    return Answer("text/plain", b"this cannot be said now; the program's log says why\n", 500)
+
+
+def refusal_of(headers: Message, names: Names) -> Answer | None:
+    """The refusal of a request by its headers: the name of this program, or the origin of the page that sent it."""
+    hosts = headers.get_all("Host") or []
+    if len(hosts) > 1:
+        return Answer("text/plain", b"more than one Host\n", 400)
+    if hosts and not names.include(hosts[0]):
+        events.host_refused(name=hosts[0][:253])
+        return Answer("text/plain", b"no name of this program; SHIPPER_ALLOWED_HOSTS allows one\n", 421)
+    if _is_of_another_origin(headers):
+        events.origin_refused(origin=(headers.get("Origin") or headers.get("Referer") or "")[:253])
+        return Answer("text/plain", b"pages of other origins may not read this\n", 403)
+    return None
 
 
 def _is_address(text: str) -> bool:
@@ -364,8 +380,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     server_version, sys_version = "fshipper", ""
     pages: Mapping[str, Page]
-    respond: Respond
-    names: _Names
+    names: Names
     connections: _Connections
 
     def setup(self) -> None:
@@ -402,31 +417,24 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return found.body
 
     def _answered(self, path: str) -> Answer:
-        hosts = self.headers.get_all("Host") or []
-        if len(hosts) > 1:
-            return Answer("text/plain", b"more than one Host\n", 400)
-        if hosts and not self.names.include(hosts[0]):
-            events.host_refused(name=hosts[0][:253])
-            return Answer("text/plain", b"no name of this program; SHIPPER_ALLOWED_HOSTS allows one\n", 421)
-        if _is_of_another_origin(self.headers):
-            events.origin_refused(origin=(self.headers.get("Origin") or self.headers.get("Referer") or "")[:253])
-            return Answer("text/plain", b"pages of other origins may not read this\n", 403)
+        if refusal := refusal_of(self.headers, self.names):
+            return refusal
         if self._mine is None or (path not in HEALTH and not self.connections.may_answer(self._mine)):
             return Answer("text/plain", b"too many requests at a time\n", 503, LATER)
-        found = self._page(Request(path, self.headers, self._mine.address))
+        found = self._page(path)
         if not isinstance(found.body, bytes) and not self.connections.may_stream(self._mine):
             found.body.close()
             return Answer("text/plain", b"too many connections of one address\n", 503, LATER)
         return found
 
-    def _page(self, request: Request) -> Answer:
-        page = self.pages.get(request.path)
+    def _page(self, path: str) -> Answer:
+        page = self.pages.get(path)
+        if page is None:
+            return no_page(self.pages)
         try:
-            found = page() if page else self.respond(request)
+            return page()
         except Exception as error:  # noqa: BLE001 - a defect of one page is no reason to go silent
-            logger.error("endpoint_failed", path=request.path, error=f"{type(error).__name__}: {error}")
-            return Answer("text/plain", b"this cannot be said now; the program's log says why\n", 500)
-        return found or Answer("text/plain", f"try {' '.join(sorted(self.pages))}\n".encode(), 404)
+            return failed_page(path, error)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
         """Scrapes are not worth a log line."""

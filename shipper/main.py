@@ -38,6 +38,7 @@ SUMMARIES = {
     "tail": "Show the logs of all hosts merged, and follow new lines",
     "search": "Find lines of all hosts and days in the archive",
     "browse": "Search and follow the logs of all hosts in a browser",
+    "web": "Serve status, search and reports to a team",
     "replay": "Send archived lines again: to a subject, a file or the terminal",
     "audit": "Verify the archive: what is missing, damaged or doubled",
     "dlq": "List dead letters, requeue or drop them",

@@ -1,5 +1,6 @@
 """The settings of all programs as frozen values; each program reads its own section."""
 
+import ipaddress
 import re
 from collections.abc import Callable, Set
 from pathlib import Path
@@ -111,6 +112,20 @@ def _host_names(value: object) -> object:
     return names
 
 
+def _words(value: object) -> object:
+    """`alice,bob` or a list."""
+    return tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
+
+
+def _networks(networks: tuple[str, ...]) -> tuple[str, ...]:
+    for each in networks:
+        try:
+            ipaddress.ip_network(each)
+        except ValueError as error:
+            raise ValueError(f"{error}; write for example 10.0.0.5 or 10.0.0.0/24") from None
+    return networks
+
+
 def _labels(value: object) -> object:
     """`("env=prod", "dc=ams")` or a table."""
     if not isinstance(value, tuple):
@@ -181,6 +196,9 @@ Roots = Annotated[Paths, AfterValidator(_absolute)]
 Servers = Annotated[tuple[str, ...], BeforeValidator(_servers), Field(min_length=1)]
 Monitors = Annotated[tuple[str, ...], BeforeValidator(_monitors)]
 Readers = Annotated[str, Field(pattern="^(group|all)$")]
+HeaderName = Annotated[str, Field(pattern="^[A-Za-z0-9-]*$")]
+Names = Annotated[tuple[str, ...], BeforeValidator(_words)]
+Networks = Annotated[tuple[str, ...], BeforeValidator(_words), AfterValidator(_networks)]
 HostNames = Annotated[tuple[str, ...], BeforeValidator(_host_names)]
 Host = Annotated[str, BeforeValidator(_host)]
 Timezone = Annotated[str, AfterValidator(_known_zone)]
@@ -330,7 +348,19 @@ class BrowseSettings(_Section):
 
     listen: str = "127.0.0.1:9602"  #: address of the page, /metrics /healthz /readyz /status
     allowed_hosts: HostNames = ()  #: other host names in requests to it, as a proxy has them: logs.example.net
-    trust_user_header: Annotated[str, Field(pattern="^[A-Za-z0-9-]*$")] = ""  #: a local proxy's header with its user
+    trust_user_header: HeaderName = ""  #: a local proxy's header with its user
+
+
+class WebSettings(_Section):
+    """What `fshipper web` serves, and to whom; the archive is the collector's `directory`."""
+
+    listen: str = "127.0.0.1:9603"  #: address of the pages, /metrics /healthz /readyz /status
+    allowed_hosts: HostNames = ()  #: other host names in requests to it, as a proxy has them: logs.example.net
+    report: Path = Path("/var/lib/fshipper/report")  #: directory of the reports
+    accounts: Path | None = None  #: file of local accounts, which `fshipper web user` writes; unset: none
+    proxies: Networks = ("127.0.0.1", "::1")  #: addresses and networks of proxies whose headers are trusted
+    user_header: HeaderName = ""  #: header in which a proxy sends its user; empty: none
+    operators: Names = ()  #: users of the proxy who are operators; the others are readers
 
 
 class LogSettings(_Section):
@@ -348,6 +378,7 @@ class Settings(_Section):
     producer: ProducerSettings = ProducerSettings()
     collector: CollectorSettings = CollectorSettings()
     browse: BrowseSettings = BrowseSettings()
+    web: WebSettings = WebSettings()
     log: LogSettings = LogSettings()
 
     @property

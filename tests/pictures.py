@@ -89,10 +89,10 @@ def browse(browser: Browser, directory: Path) -> None:
             time.sleep(2)
         until(lambda: fleet.lag() == 0, what="all is archived")
         program = fleet.start("browse", "--listen", f"127.0.0.1:{port}")
-        until(lambda: "#token=" in program.log, what=lambda: program.log)
-        link = re.findall(r"http://\S+#token=\S+", program.log)[-1]
+        until(lambda: "the link is in " in program.log, what=lambda: program.log)
+        link = Path(re.findall(r"the link is in (\S+)", program.log)[-1]).read_text().strip()
         for name, query, screen in (
-            ("browse", "", {"width": 1280, "height": 900}),
+            ("browse", "upstream", {"width": 1280, "height": 900}),
             ("browse-phone", "upstream", {"width": 390, "height": 780, "scheme": "dark"}),
         ):
             browser.visit("about:blank")

@@ -71,12 +71,15 @@ OWNERS = {
     "apprise": ("spark_analytics/delivery/transport.py",),
     "sqlite3": tuple(f"{program}/" for program in sorted(PROGRAMS)),
     "shipper.testing": ("shipper/testing/",),
+    "starlette": ("consumer/web/server.py", "partitioner/enrolment/server.py"),
+    "uvicorn": ("consumer/web/server.py", "consumer/web/connections.py", "partitioner/enrolment/server.py"),
+    "argon2": ("consumer/web/accounts.py",),
     "consumer.audit": ("consumer/audit/",),
-    "consumer.read": ("consumer/read/", "consumer/dlq/"),
+    "consumer.read": ("consumer/read/", "consumer/web/", "consumer/dlq/"),
     "consumer.dlq": ("consumer/dlq/", "consumer/audit/"),
     "consumer.fleet": (
         "consumer/fleet/",
-        "consumer/read/browse/",
+        "consumer/web/",
         "consumer/app.py",  # its status page
         "consumer/explain/",
         "consumer/wait/",

@@ -5,13 +5,8 @@ The content security policy allows the script and style of the page by their has
 The events are JSON of bounded size, with every name made printable.
 """
 
-import base64
 import contextlib
-import functools
-import hashlib
-import importlib.resources
 import json
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +22,7 @@ from consumer.fleet.poller import FleetPoller, FleetView, FleetWatcher
 from consumer.fleet.snapshot import Fleet, Partition, Problem, Verdict
 from shipper.events.collecting import ReportedGap, recent_gaps
 from shipper.http_endpoints import NO_PAGES, Answer, Page
+from shipper.page_text import icon, page
 from shipper.settings import Settings
 from shipper.units import counted, format_bytes
 
@@ -45,14 +41,15 @@ class About(NamedTuple):
     version: str
     archive: str
     began: float  #: seconds since 1970
+    search: str = ""  #: path of the search page, to which hosts are linked; empty: there is none
 
 
 def snapshot(
-    about: About, view: FleetView, collecting: Mapping[str, Any], gaps: Sequence[ReportedGap]
+    about: About, view: FleetView, collecting: Mapping[str, Any], gaps: Sequence[ReportedGap] | None
 ) -> dict[str, Any]:
     """Everything that the page draws: sizes in bytes, durations in seconds, times in seconds since 1970.
 
-    `collecting`: the collector's own state (`/status`).
+    `collecting`: the collector's own state (`/status`). `gaps`: those of this collector; None: this is no collector.
     """
     fleet = view.fleet or Fleet(at=view.at)
     troubles = _troubles(fleet, view.disk, collecting)
@@ -77,7 +74,7 @@ def snapshot(
         "advisories": fleet.advisories,
         "durability": durability_json(fleet),
         "notes": [*fleet.notes, *fleet.warnings],
-        "gaps": [each._asdict() for each in reversed(gaps)],
+        "gaps": None if gaps is None else [each._asdict() for each in reversed(gaps)],
         "history": [list(each) for each in view.history],
         "disk": None if view.disk is None else {"size": view.disk.size, "free": view.disk.free},
         "collecting": {name: collecting.get(name) for name in ("collector", "stands_by", "others")},
@@ -188,7 +185,6 @@ MOST_READERS = 32
 AGAIN_SECONDS = 5
 STILL_SECONDS = 10.0
 """Seconds between two keep-alive comments while there is no event."""
-ICON = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx="8" cy="8" r="6" fill="#6b7785"/></svg>'
 
 
 @contextlib.contextmanager
@@ -205,28 +201,9 @@ def status_page(
     watching.start()
     readers = Readers(watching, lambda view: snapshot(about, view, status(), recent_gaps()))
     try:
-        yield {"/": page, "/events": readers.answer, "/favicon.ico": lambda: Answer("image/svg+xml", ICON)}
+        yield {"/": lambda: page("consumer.fleet"), "/events": readers.answer, "/favicon.ico": icon}
     finally:
         watching.end()
-
-
-@functools.cache
-def page(folder: str = "fleet") -> Answer:
-    """The page of a folder. A browser may use its own script and style, connect to its origin, and do no more."""
-    text = (importlib.resources.files("consumer") / folder / "page.html").read_text(encoding="utf-8")
-    script, style = (_sums(text, tag) for tag in ("script", "style"))
-    policy = (
-        f"default-src 'none'; script-src {script}; style-src {style}; connect-src 'self'; img-src 'self' data:;"
-        " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
-    headers = {"Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY", "Cross-Origin-Opener-Policy": "same-origin"}
-    return Answer("text/html; charset=utf-8", text.encode(), headers=headers | {"Content-Security-Policy": policy})
-
-
-def _sums(text: str, tag: str) -> str:
-    found = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
-    sums = (base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in found)
-    return " ".join(f"'sha256-{each}'" for each in sums)
 
 
 class Readers:

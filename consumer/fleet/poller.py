@@ -297,6 +297,13 @@ class FleetWatcher:
             self._changed.wait_for(lambda: self.ended or self.view.number != number, within)
             return self.view
 
+    def forget(self, host: str) -> bool:
+        """Remove the stored heartbeats of a host. Raises as `FleetPoller.poll`, and TimeoutError."""
+        if self._loop is None or self.ended:
+            raise TimeoutError("nothing is polled now")
+        forgetting = asyncio.run_coroutine_threadsafe(self._poller.forget(host), self._loop)
+        return forgetting.result(POLL_SECONDS)
+
     @contextlib.contextmanager
     def seen(self) -> Iterator[None]:
         """Poll more often inside the block, because the page is open."""

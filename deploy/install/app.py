@@ -66,8 +66,11 @@ def left_to_people(role: Role) -> list[str]:
     edit, start = f"edit {settings_of(role)}", f"systemctl enable --now {started(role)}"
     if role is Role.SERVER:
         return [edit, "nats-server -t -c /etc/nats/nats-server.conf", start]
-    if role is Role.BROWSE:
-        return [edit, start, f"journalctl -u {started(role)}   # has the link"]
+    if role in {Role.BROWSE, Role.WEB}:
+        users = (
+            [f"sudo -u fshipper-web fshipper web user NAME --config {settings_of(role)}"] if role is Role.WEB else []
+        )
+        return [edit, *users, start, f"cat /run/fshipper-{role}/link"]
     config = "" if role is Role.REPORT else f" --config {settings_of(role)}"
     return [edit, f"fshipper validate --role {role}{config}", start]
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 DIRECTORY = Path("/etc/fshipper")
 PRODUCER, OTHERS = "fshipper-producer", "fshipper"
 """Users, each with a group of its name."""
-ROLES = ("producer", "collector", "partitioner", "browse")
+ROLES = ("producer", "collector", "partitioner", "browse", "web")
 SETTINGS = {"creds": "NATS_CREDS", "nkey_seed": "NATS_NKEY", "key": "NATS_KEY"}
 """Settings of [nats] that name a file with a secret, and their variables."""
 MODE = 0o640

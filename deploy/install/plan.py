@@ -31,6 +31,7 @@ class Role(enum.StrEnum):
     PARTITIONER = "partitioner"
     REPORT = "report"
     BROWSE = "browse"
+    WEB = "web"
     SERVER = "server"
 
 
@@ -81,6 +82,7 @@ PIECES: dict[Role, tuple[InstallFile, ...]] = {
     Role.COLLECTOR: _service("collector"),
     Role.PARTITIONER: _service("partitioner"),
     Role.BROWSE: _service("browse"),
+    Role.WEB: _service("web"),
     Role.REPORT: (
         *_OURS,
         _unit("fshipper-report.service"),
@@ -102,6 +104,7 @@ STATE = {
     Role.PARTITIONER: "/var/lib/fshipper/partitioner",
     Role.REPORT: "/var/lib/fshipper/report",
     Role.BROWSE: "/var/lib/fshipper/archive",
+    Role.WEB: "/var/lib/fshipper/web",
     Role.SERVER: "/var/lib/nats",
 }
 """The data of a role on disk; it is not removed."""

@@ -18,6 +18,7 @@ class Role(enum.StrEnum):
     PARTITIONER = "partitioner"
     REPORT = "report"
     BROWSE = "browse"
+    WEB = "web"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

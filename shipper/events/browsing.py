@@ -1,4 +1,4 @@
-"""What can happen to `fshipper browse`. `browse_searched` is its access log."""
+"""What can happen to `fshipper browse` and `fshipper web`. `browse_searched` is its access log."""
 
 from shipper.events.table import info, warning
 from shipper.telemetry import Counter
@@ -27,7 +27,9 @@ def browse_searched(
     read_bytes: int,
     seconds: float,
 ) -> None: ...
-@info("A browser exchanged the one-time token for a session.")
+@info("A browser exchanged the one-time token, or a password, for a session.")
 def browse_session_opened(*, address: str) -> None: ...
-@warning("A request had no valid session or token.", _REFUSED, hint="open the link that `fshipper browse` printed")
+@warning("A request had no valid session, token or password.", _REFUSED, hint="open a new link, or sign in")
 def browse_refused(*, address: str, path: str) -> None: ...
+@info("An operator removed the heartbeats of a host from the pages.")
+def host_forgotten(*, user: str, host: str, known: bool) -> None: ...

@@ -24,7 +24,7 @@ from markupsafe import Markup
 from spark_analytics.metrics import events, statistics
 from spark_analytics.report import number_format, svg_charts
 from spark_analytics.report.hosts import HostPage
-from spark_analytics.report.model import Facts, Severity, State
+from spark_analytics.report.model import Facts, Finding, Severity, State
 from spark_analytics.report.number_format import MAX_TEXT, change, clean, visible
 from spark_analytics.report.zone_times import Clock, sentence_of
 from spark_analytics.tables.day_tables import ROW_EXAMPLES, RowKey
@@ -193,10 +193,16 @@ def bar_class(day: Mapping[str, Any]) -> str:
     return f"v-{day['severity']}" if is_judged else f"s-{day['state']}"
 
 
+BASE = "/*base*/"
+"""Stands for the style sheet that all pages of fshipper share."""
+
+
 @functools.cache
 def text_and_hash(name: str) -> tuple[Markup, str]:
     """A file of the templates, and its hash for the Content-Security-Policy."""
     text = resources.files("spark_analytics").joinpath("templates", name).read_text(encoding="utf-8")
+    if BASE in text:
+        text = text.replace(BASE, resources.files("shipper").joinpath("pages", "base.css").read_text(encoding="utf-8"))
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return Markup(text), f"sha256-{digest}"  # noqa: S704 - a file of this program
 
@@ -239,6 +245,7 @@ def _environment() -> jinja2.Environment:
     css, css_hash = text_and_hash("day.css")
     script, script_hash = text_and_hash("page.js")
     environment.globals |= {
+        "address_of_finding": address_of_finding,
         "bar": svg_charts.bar,
         "change": change,
         "count": number_format.count,
@@ -264,6 +271,10 @@ MIN_PHRASE = 3
 """Minimum characters of a phrase."""
 
 MAX_NAME = 200
+MAX_LINKED_HOSTS = 8
+"""Maximum hosts of a finding that its search names."""
+SERVED = "/logs/"
+"""The search page of `fshipper web`. Links to it are shown only where that serves the report (`.served`)."""
 _MASKED = re.compile(r"<[^<> ]{0,40}>|[\"\\\x00-\x1f\x7f]+|\N{REPLACEMENT CHARACTER}")
 
 
@@ -279,7 +290,7 @@ class Search:
 
     def command(self) -> str:
         """The command, quoted for a shell."""
-        since, until = self._window()
+        since, until = self.window()
         is_local = self.archive and "://" not in self.archive and clean(self.archive, MAX_NAME) == self.archive
         archive = ["--archive", self.archive] if is_local else []
         words = ["fshipper", "search", *archive, "--since", since, "--until", until]
@@ -288,16 +299,32 @@ class Search:
         words += ["--", self.query, *([_exact(self.host)] if self.host else [])]
         return shlex.join(words)
 
-    def address(self, base: str) -> str:
-        """The view of `fshipper browse` at `base`."""
-        since, until = self._window()
+    def address(self, browse: str) -> str:
+        """The view of `fshipper browse` at that address, or of the search page of `fshipper web`."""
+        since, until = self.window()
         pairs = [("q", self.query), ("host", _exact(self.host)), ("file", _exact(self.file))]
         given = [(name, text) for name, text in pairs if text]
-        return f"{base.rstrip('/')}/#{urllib.parse.urlencode([*given, ('since', since), ('until', until)])}"
+        return (
+            f"{(browse or SERVED).rstrip('/')}/#{urllib.parse.urlencode([*given, ('since', since), ('until', until)])}"
+        )
 
-    def _window(self) -> tuple[str, str]:
+    def window(self) -> tuple[str, str]:
+        """The beginning and the end of the day."""
         day = dt.date.fromisoformat(self.date)
         return f"{day}T00:00:00Z", f"{day + dt.timedelta(days=1)}T00:00:00Z"
+
+
+def address_of_finding(finding: Finding, date: str, browse: str) -> str:
+    """The search for the lines of a finding by its hosts, file and time. Empty: these do not lead to lines."""
+    if finding.kind == "silent" or not (finding.hosts or finding.file):
+        return ""
+    since, until = Search(date).window()
+    if finding.first and finding.last:
+        last = dt.datetime.fromisoformat(finding.last) + dt.timedelta(seconds=1)
+        since, until = finding.first, last.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    places = [("host", _exact(host)) for host in finding.hosts[:MAX_LINKED_HOSTS]]
+    places += [("file", _exact(finding.file))] if finding.file else []
+    return f"{(browse or SERVED).rstrip('/')}/#{urllib.parse.urlencode([*places, ('since', since), ('until', until)])}"
 
 
 def _exact(name: str) -> str:

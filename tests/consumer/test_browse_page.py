@@ -328,7 +328,7 @@ def test_case_counts_where_it_is_switched_on(page):
 
 
 def test_patterns_have_no_noise_of_times(page):
-    lines = (ROOT / "consumer/read/browse/page.html").read_text().splitlines()
+    lines = (ROOT / "consumer/web/search.html").read_text().splitlines()
     made = [line for line in lines if line.startswith(("const LINE_TIME", "const patternOf"))]
     assert len(made) == 2
     patterns = {

@@ -14,14 +14,15 @@ from browse_program import DATABASE, HOSTILE, SAMPLE, WEB, BrowseProgram, hits
 from harness.fleet import FSHIPPER, until
 from harness.natsd import running
 
-from consumer.read.browse import app
-from consumer.read.browse.access_control import LINK_SECONDS, SESSION_HEADER, TOKEN_HEADER, AccessControl
-from consumer.read.browse.search_process import ProcessLimits, SearchProcess
-from shipper.http_endpoints import Request
+from consumer.web import searches as app
+from consumer.web.access_control import LINK_SECONDS, TOKEN_HEADER, AccessControl, User
+from consumer.web.search_process import ProcessLimits, SearchProcess
+from consumer.web.server import PageRequest
 
 OTHER = "other1.example.net"
 """The host of lines that a test adds: others count those of the sample."""
 FAILED = SAMPLE[WEB][300]
+SOMEBODY = User("somebody", "session of somebody")
 PROXY = ("--host", "logs.example.net", "--trust-user-header", "X-Forwarded-User")
 
 
@@ -177,10 +178,8 @@ def test_a_query_that_no_command_can_have_is_refused_and_takes_no_slot(program, 
     [ValueError("embedded null byte"), RuntimeError("can't start new thread"), OSError(24, "Too many open files")],
 )
 def test_a_search_that_cannot_start_gives_its_slot_back_whatever_the_reason(program, monkeypatch, failure):
-    access = AccessControl()
-    browse = app.BrowseServer(program.archive, None, access)
-    session = json.loads(browse.respond(a_request("/login", **{TOKEN_HEADER: access.new_token()})).body)["session"]
-    search = a_request("/search", **{SESSION_HEADER: session, app.SEARCH_HEADER: json.dumps({"query": "checkpoint"})})
+    searches = app.Searches(program.archive, None)
+    search = a_request("/search", **{app.SEARCH_HEADER: json.dumps({"query": "checkpoint"})})
 
     def fail(*_: object, **__: object) -> None:
         raise failure
@@ -189,16 +188,16 @@ def test_a_search_that_cannot_start_gives_its_slot_back_whatever_the_reason(prog
         broken.setattr(subprocess, "Popen", fail)
         for _ in range(6):
             if isinstance(failure, OSError):
-                assert browse.respond(search).code == 503
+                assert searches.search(SOMEBODY, search).code == 503
             else:
                 with pytest.raises(type(failure)):
-                    browse.respond(search)
-    answer = browse.respond(search)
+                    searches.search(SOMEBODY, search)
+    answer = searches.search(SOMEBODY, search)
     assert answer.code == 200
     monkeypatch.setattr(answer.body._process, "end", fail)
     with pytest.raises(type(failure)):
         answer.body.close()
-    assert [browse._slots.take("another") is not None for _ in range(2)] == [True, True]
+    assert [searches._slots.take("another") is not None for _ in range(2)] == [True, True]
     monkeypatch.undo()
     SearchProcess.end(answer.body._process)
 
@@ -237,7 +236,7 @@ def test_only_get_is_answered(program, session, method):
     with program.raw(
         f"{method} /search HTTP/1.1\r\nHost: localhost\r\nFshipper-Session: {session}\r\nContent-Length: 0\r\n\r\n"
     ) as link:
-        assert b" 501 " in link.makefile("rb").readline()
+        assert b" 405 " in link.makefile("rb").readline()
 
 
 def test_the_page_has_no_data_and_a_strict_policy(program):
@@ -303,28 +302,25 @@ def no_search_is_left(program):
     until(lambda: program.processes() == [], what=lambda: f"processes end: {program.processes()}")
 
 
-def a_request(path: str, **headers: str) -> Request:
+def a_request(path: str, **headers: str) -> PageRequest:
     message = Message()
     for name, value in headers.items():
         message[name] = value
-    return Request(path, message, "127.0.0.1")
+    return PageRequest(path, message, "127.0.0.1")
 
 
 @pytest.fixture
 def limited(program, monkeypatch):
     """A function that runs a search with limits in this process: what the page is sent."""
     monkeypatch.setenv("SHIPPER_STATE", str(program.directory / "state"))
-    access = AccessControl(user_header="")
-    browse = app.BrowseServer(program.archive, None, access)
-    session = json.loads(browse.respond(a_request("/login", **{TOKEN_HEADER: access.new_token()})).body)["session"]
+    searches = app.Searches(program.archive, None)
 
     def sent(limits: ProcessLimits, **search: object) -> list[dict]:
         monkeypatch.setattr(app, "USUAL", limits)
-        headers = {SESSION_HEADER: session, app.SEARCH_HEADER: json.dumps(search)}
-        body = browse.respond(a_request("/search", **headers)).body
+        body = searches.search(SOMEBODY, a_request("/search", **{app.SEARCH_HEADER: json.dumps(search)})).body
         lines = [json.loads(line) for line in body if line.strip()]
         body.close()
-        assert browse.status()["searches"] == 0
+        assert searches.status()["searches"] == 0
         return lines
 
     return sent

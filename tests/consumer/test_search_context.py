@@ -15,11 +15,11 @@ from searching import fshipper, search
 from consumer.archive.frame_index import FRAME_BYTES
 from consumer.archive.reader import ArchiveReader
 from consumer.archive.selection import Globs, Wanted
-from consumer.read.browse.search_process import Around, SearchRequest, command
 from consumer.read.neighbours import Neighbours
 from consumer.read.piece import Piece
 from consumer.read.query import parse
 from consumer.read.search_display import Groups, ShownHit
+from consumer.web.search_process import Around, SearchRequest, command
 from shipper.layout import NANOSECONDS, day_of
 
 FILE = "/var/log/app.log"

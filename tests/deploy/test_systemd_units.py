@@ -51,7 +51,7 @@ def words(path):
 
 def test_systemd_has_nothing_to_say_about_any_unit(analyze):
     """Straight from the checkout, where nothing is installed."""
-    assert len(UNITS) == 8
+    assert len(UNITS) == 9
     assert analyze("verify", *UNITS) == (0, "")
 
 
@@ -93,13 +93,14 @@ def test_a_daemon_is_watched_and_comes_back(path):
     assert " validate --role " in service["ExecStartPre"][0]
 
 
-def test_the_page_shares_no_user_with_another_role_and_reads_the_archive_by_its_group():
+@pytest.mark.parametrize("page", ["browse", "web"])
+def test_a_page_shares_no_user_with_another_role_and_reads_the_archive_by_its_group(page):
     users = {path.stem: words(path)["Service"]["User"] for path in SERVICES}
-    assert users["fshipper-browse"] not in [user for name, user in users.items() if name != "fshipper-browse"]
-    service = words(SYSTEMD / "fshipper-browse.service")["Service"]
+    assert users[f"fshipper-{page}"] not in [user for name, user in users.items() if name != f"fshipper-{page}"]
+    service = words(SYSTEMD / f"fshipper-{page}.service")["Service"]
     assert service["Group"] == words(SYSTEMD / "fshipper-collector.service")["Service"]["Group"]
     assert service["TemporaryFileSystem"] == ["/etc/fshipper:ro"], "keys of other roles are readable by the group"
-    assert service["BindReadOnlyPaths"] == ["-/etc/fshipper/browse.toml"]
+    assert service["BindReadOnlyPaths"][0].split()[0] == f"-/etc/fshipper/{page}.toml"
 
 
 def test_the_producer_shares_no_user_with_another_role_and_sees_none_of_their_files():
@@ -119,8 +120,9 @@ def test_the_producer_shares_no_user_with_another_role_and_sees_none_of_their_fi
     assert not [path for path in hidden if "producer" in path or path == "-/etc/fshipper"]
 
 
-def test_searches_in_a_browser_leave_the_machine_to_the_collector():
-    service = words(SYSTEMD / "fshipper-browse.service")["Service"]
+@pytest.mark.parametrize("page", ["browse", "web"])
+def test_searches_in_a_browser_leave_the_machine_to_the_collector(page):
+    service = words(SYSTEMD / f"fshipper-{page}.service")["Service"]
     assert int(service["CPUWeight"][0]) < 100
     assert service["MemoryMax"]
     assert service["UMask"] == ["0077"]
@@ -157,7 +159,7 @@ def test_the_example_of_targets_has_none_and_is_valid_without_its_comment_signs(
     assert [target.kind for target in targets.read(path).target] == ["mail", "slack"]
 
 
-@pytest.mark.parametrize("name", ["producer", "collector", "partitioner", "browse"])
+@pytest.mark.parametrize("name", ["producer", "collector", "partitioner", "browse", "web"])
 def test_the_example_configuration_is_valid_also_with_every_comment_taken_away(name):
     """A commented default is the default, and a commented example can be used."""
     text = (SYSTEMD / "etc" / f"{name}.toml").read_text()
@@ -169,7 +171,7 @@ def test_the_example_configuration_is_valid_also_with_every_comment_taken_away(n
     assert len(re.findall(r"(?m)^\w+ = ", whole)) > len(re.findall(r"(?m)^\w+ = ", text)) + 3
 
 
-@pytest.mark.parametrize("name", ["producer", "collector", "partitioner", "browse"])
+@pytest.mark.parametrize("name", ["producer", "collector", "partitioner", "browse", "web"])
 def test_the_example_configuration_loads(tmp_path, name):
     text = (SYSTEMD / "etc" / f"{name}.toml").read_text()
     for number, content in enumerate([text, re.sub(r"(?m)^# (\w+ = )", r"\1", text)]):

@@ -46,7 +46,7 @@ PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 MODULES = (
     "producer.cli", "producer.main", "producer.preflight.validate", "producer.discovery.watcher", "consumer.cli",
     "consumer.main", "consumer.app", "consumer.audit.app", "consumer.fleet.app", "consumer.read.tail",
-    "consumer.read.search", "consumer.read.browse.app", "consumer.dlq.app", "consumer.audit.redact", "partitioner.cli",
+    "consumer.read.search", "consumer.web.app", "consumer.dlq.app", "consumer.audit.redact", "partitioner.cli",
     "partitioner.app", "partitioner.access.app", "partitioner.access.cli", "deploy.install.app", "shipper.main",
     "shipper.config", "spark_analytics.app", "spark_analytics.delivery.send", "typer", "typer._click.decorators",
     "pydantic.type_adapter", "nats.js", "rich.live", "rich.console", "structlog.dev", "tomli_w", "zstandard",

@@ -36,8 +36,8 @@ FILLS = """
   };
   for (const shape of document.querySelectorAll("svg rect[class]"))
     seen.push([shape.getAttribute("class"), getComputedStyle(shape).fill]);
-  const wanted = Object.fromEntries(["track","h1","h2","h3","h4","h5","h6","fatal","error","warn","notice","info",
-    "debug","trace","none","good","bad","accent"].map(name => [name, named(name)]));
+  const wanted = Object.fromEntries(["soft","h1","h2","h3","h4","h5","h6","fatal","error","warning","notice","info",
+    "debug","trace","other","good","act","accent"].map(name => [name, named(name)]));
   const legends = [...document.querySelectorAll(".legend rect, .shades rect, svg.key rect")].map(
     shape => [shape.getAttribute("class"), getComputedStyle(shape).fill]);
   const tags = [...document.querySelectorAll(".tag")].map(
@@ -46,13 +46,14 @@ FILLS = """
 })()
 """
 COLOURS = {
-    **{f"h{shade}": f"h{shade}" for shade in range(1, 7)}, "h0": "track", "track": "track", "bar": "accent",
-    **{f"l-{level}": level for level in ("fatal", "error", "warn", "notice", "info", "debug", "trace", "none")},
-    "l-5xx": "error", "l-4xx": "warn", "l-3xx": "notice", "l-2xx": "info", "l-1xx": "debug", "l-other": "none",
-    "c-complete": "good", "c-silent": "warn", "c-gap": "error", "c-missing": "bad", "c-truncated": "bad",
-    "c-differs": "bad", "c-doubled": "error", "c-offset_gap": "error", "c-unregistered": "bad", "c-unreadable": "bad",
-    "s-complete": "good", "s-attention": "warn", "s-open": "warn", "s-gaps": "error", "s-doubled": "error",
-    "s-damaged": "bad", "v-act": "bad", "v-look": "warn",
+    **{f"h{shade}": f"h{shade}" for shade in range(1, 7)}, "h0": "soft", "track": "soft", "bar": "accent",
+    **{f"l-{level}": level for level in ("fatal", "error", "notice", "info", "debug", "trace")},
+    "l-warn": "warning", "l-none": "other", "l-other": "other",
+    "l-5xx": "error", "l-4xx": "warning", "l-3xx": "notice", "l-2xx": "info", "l-1xx": "debug",
+    "c-complete": "good", "c-silent": "warning", "c-gap": "error", "c-missing": "act", "c-truncated": "act",
+    "c-differs": "act", "c-doubled": "error", "c-offset_gap": "error", "c-unregistered": "act", "c-unreadable": "act",
+    "s-complete": "good", "s-attention": "warning", "s-open": "warning", "s-gaps": "error", "s-doubled": "error",
+    "s-damaged": "act", "v-act": "act", "v-look": "warning",
 }  # fmt: skip
 """The colour of each kind of shape, by its class: what docs/reference/report.md says."""
 
@@ -163,7 +164,7 @@ def test_light_and_dark_differ_and_print_is_light(browser, tmp_path):
     browser.ask("Emulation.setEmulatedMedia", media="")
 
     assert len({light, dark, printed}) == 3
-    assert (printed, ink) == ("rgb(255, 255, 255)", "rgb(23, 33, 45)")
+    assert (printed, ink) == ("rgb(255, 255, 255)", "rgb(28, 37, 48)")
 
 
 @pytest.mark.parametrize("width", [360, 768, 1400])

@@ -7,6 +7,7 @@ import html
 import html.parser
 import re
 import shlex
+import urllib.parse
 from importlib import resources
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from spark_analytics.report import (
 )
 from spark_analytics.report import html as page
 from spark_analytics.report.inputs import AuthTop, WebTop
-from spark_analytics.report.model import Severity, State
+from spark_analytics.report.model import Finding, Severity, State
 
 ROOT = Path(__file__).resolve().parents[2]
 HOSTILE = "<script>alert(1)</script>\"onload='x'&{{7*7}}\x1b[31m\u202egnp.exe\x00\n=cmd|' /C calc'!A0"
@@ -73,8 +74,12 @@ def scripts(made):
     return re.findall(r"<script>(.*?)</script>", made, re.DOTALL)
 
 
+BASE = resources.files("shipper").joinpath("pages", "base.css").read_text(encoding="utf-8")
+
+
 def hashed(name):
-    return "sha256-" + base64.b64encode(hashlib.sha256(template_file(name).encode()).digest()).decode()
+    text = template_file(name).replace("/*base*/", BASE)
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 class Reader(html.parser.HTMLParser):
@@ -321,8 +326,27 @@ def test_rows_carry_a_search_command_and_a_link_where_browse_is_known():
     assert all(words[:8] == ["fshipper", "search", *archive, *window] for words in split)
     assert ["--file", log.file, "--", "", log.host] in [words[8:] for words in split]
     assert ["--", f'"{facts.auth.top_remotes[0].key}"'] in [words[8:] for words in split]
-    assert "show the lines" not in plain
+    served = re.findall(r'<a class="(?:find )?served" href="(/logs/#[^"]+)">show the lines', plain)
+    assert len(served) == plain.count("show the lines") > len(commands(plain)), "shown only where it is served"
     assert linked.count('<a href="https://logs.example.net/#') == len(commands(linked))
+
+
+def test_a_finding_leads_to_its_hosts_its_file_and_its_time():
+    finding = Finding(
+        kind="error_rate", state=State.ATTENTION, text="", hosts=("web1", "a[b]"), file="/var/log/x y.log",
+        first="2026-11-20T02:10:00.000Z", last="2026-11-20T02:37:59.500Z",
+    )  # fmt: skip
+    address = urllib.parse.urlsplit(page.address_of_finding(finding, "2026-11-20", ""))
+    assert address.path == "/logs/"
+    assert urllib.parse.parse_qsl(address.fragment) == [
+        ("host", "web1"), ("host", "a[[]b]"), ("file", "/var/log/x y.log"),
+        ("since", "2026-11-20T02:10:00.000Z"), ("until", "2026-11-20T02:38:00.500Z"),
+    ]  # fmt: skip
+    whole = page.address_of_finding(dataclasses.replace(finding, first=None), "2026-11-20", "https://logs.example.net/")
+    assert whole.startswith("https://logs.example.net/#")
+    assert whole.endswith("since=2026-11-20T00%3A00%3A00Z&until=2026-11-21T00%3A00%3A00Z")
+    for other in ({"kind": "silent"}, {"hosts": (), "file": ""}):
+        assert page.address_of_finding(dataclasses.replace(finding, **other), "2026-11-20", "") == ""
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def test_what_kubernetes_sets_for_a_service_named_shipper_is_ignored():
 
 
 def test_the_variables_of_others_with_our_prefix_are_ignored():
-    assert loaded({"SHIPPER_STREAM_TARGET": "x", "SHIPPER_REPORT": "y", "PATH": "/bin"}) == loaded()
+    assert loaded({"SHIPPER_STREAM_TARGET": "x", "SHIPPER_BROWSE": "y", "PATH": "/bin"}) == loaded()
 
 
 @pytest.mark.parametrize("text", ["[nats", "a = ", "\x00"])

@@ -1,35 +1,28 @@
-"""What `fshipper browse` does: serves a page that searches and follows, until it is stopped.
+"""The searches of the pages: each is a process with limits, whose lines are an answer. Few of them run at a time.
 
-The pages are `/` without any data, `/login`, and `/search` for those who have a session. A search is in a request
-header, not in the address: no log of a proxy has it, and no page of another origin can send it.
+A search is in a request header, not in the address: no log of a proxy has it, and no page of another origin sends it.
 """
 
-import asyncio
 import contextlib
 import hashlib
-import html
 import itertools
 import json
 import math
 import os
 import secrets
 import shlex
-import sys
-import tempfile
 import threading
 import time
-import webbrowser
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import shipper
-from consumer.archive.parts import is_archive, unreadable
-from consumer.fleet.page import ICON, page
-from consumer.read.browse.access_control import AccessControl, User
-from consumer.read.browse.search_process import (
+from consumer.web.access_control import User
+from consumer.web.roles import Role
+from consumer.web.search_process import (
     MOST_LINES,
     Around,
     ProcessLimits,
@@ -40,21 +33,18 @@ from consumer.read.browse.search_process import (
     json_lines,
     read_request,
 )
-from consumer.read.options import BrowseOptions
+from consumer.web.server import PageRequest
 from shipper import events
-from shipper.commands import settings_of
-from shipper.durable_files import replace_file
-from shipper.errors import ConfigError, Unavailable, UsageError
-from shipper.http_endpoints import Answer, Endpoints, Request
-from shipper.lifecycle import Stop, notify, stop_on_signals
-from shipper.settings import BrowseSettings, Settings
-from shipper.telemetry import set_up_logging
+from shipper.errors import UsageError
+from shipper.http_endpoints import Answer
 
 SEARCH_HEADER = "Fshipper-Search"
 LONGEST_HEADER = 16 * 1024
 SEARCHES_A_SESSION = 2
 SEARCHES = 4
 """Searches at a time, of all sessions."""
+SLOT_SECONDS = 3.0
+"""Maximum time for which a search waits for a slot: longer than a process that is left takes to end."""
 BEAT_SECONDS = 1.0
 """Interval of signs of life: a client that has left is noticed within two of them."""
 USUAL = ProcessLimits(seconds=20.0, cpu_seconds=60, read_bytes=4 * 1024**3, output_bytes=32 * 1024**2)
@@ -79,53 +69,42 @@ class _Slots:
     """The searches that may run at a time: few for a session, and few in all."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._of_session: Counter[str] = Counter()
 
     def take(self, session: str) -> contextlib.ExitStack | None:
-        """A slot, which is free again when the stack closes. None means that all are taken."""
-        with self._lock:
-            if self._of_session.total() >= SEARCHES or self._of_session[session] >= SEARCHES_A_SESSION:
+        """A slot, which is free again when the stack closes. None means that all are taken.
+
+        A page that begins another search has left the one before, whose process may still be ending: it is waited for.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._is_free(session), SLOT_SECONDS):
                 return None
             self._of_session[session] += 1
         slot = contextlib.ExitStack()
         slot.callback(self._give_back, session)
         return slot
 
+    def _is_free(self, session: str) -> bool:
+        return self._of_session.total() < SEARCHES and self._of_session[session] < SEARCHES_A_SESSION
+
     def _give_back(self, session: str) -> None:
-        with self._lock:
+        with self._changed:
             self._of_session[session] -= 1
             self._of_session += Counter()  # forgets sessions without a search
+            self._changed.notify_all()
 
 
-class BrowseServer:
-    """Answers the requests of the page. Few searches run at a time, for a session and in all."""
+class Searches:
+    """Answers searches in one archive. Few run at a time, for a session and in all."""
 
-    def __init__(self, archive: Path, config: Path | None, access: AccessControl) -> None:
+    def __init__(self, archive: Path, config: Path | None) -> None:
         self._archive = archive
         self._options = [f"--archive={archive}", *([f"--config={config}"] if config else [])]  # of every search
-        self._access = access
         self._slots = _Slots()
         self._key = secrets.token_bytes(16)  # of the hashed patterns in the access log
         self._running: set[RunningSearch] = set()
         self._closed = False
-
-    def respond(self, request: Request) -> Answer | None:
-        """The answer to a request that passed the checks of host and origin."""
-        match request.path:
-            case "/":
-                return page("read/browse")
-            case "/favicon.ico":
-                return Answer("image/svg+xml", ICON)
-            case "/login":
-                return self._log_in(request)
-            case "/about" | "/search" as path:
-                user = self._access.user(request)
-                if user is None:
-                    events.browse_refused(address=request.address, path=path)
-                    return _refusal(401, "this page has no session", "open the link that `fshipper browse` printed")
-                return self._about(user) if path == "/about" else self._search(user, request)
-        return None
 
     def status(self) -> dict[str, Any]:
         """For `/status`."""
@@ -137,39 +116,37 @@ class BrowseServer:
         for each in list(self._running):
             each.close()
 
-    def _log_in(self, request: Request) -> Answer:
-        session = self._access.log_in(request)
-        if session is None:
-            events.browse_refused(address=request.address, path="/login")
-            return _refusal(
-                401,
-                "this link was used before, is older than ten minutes, or is not complete",
-                "make a new one: systemctl reload fshipper-browse, or SIGHUP",
-            )
-        events.browse_session_opened(address=request.address)
-        return Answer("application/json", json.dumps({"session": session}).encode())
-
-    def _about(self, user: User) -> Answer:
-        about = {"user": user.name, "version": shipper.__version__, "archive": str(self._archive)}
+    def about(self, user: User) -> Answer:
+        """What the page knows of the user, the archive and its limits."""
+        about = {
+            "user": user.name,
+            "role": user.role,
+            "by_proxy": user.is_of_proxy,
+            "version": shipper.__version__,
+            "archive": str(self._archive),
+        }
         limits = {"most_lines": MOST_LINES, "seconds": USUAL.seconds, "longer_seconds": LONGER.seconds}
         return Answer("application/json", json.dumps(about | limits).encode())
 
-    def _search(self, user: User, request: Request) -> Answer:
+    def search(self, user: User, request: PageRequest) -> Answer:
+        """The lines that the request's search finds, as they come."""
         text = request.headers.get(SEARCH_HEADER, "")
         try:
             if len(text) > LONGEST_HEADER:
                 raise UsageError("the search is too long", hint="search for less")
             found = command(read_request(unquote(text)))
         except UsageError as error:
-            return _refusal(400, str(error).partition("\n")[0], error.hint)  # a caret needs a fixed font
+            return refusal(400, str(error).partition("\n")[0], error.hint)  # a caret needs a fixed font
+        if found.request.longer and user.role is not Role.OPERATOR:
+            return refusal(403, "a reader may not search longer", "choose a shorter time range, or fewer hosts")
         slot = None if self._closed else self._slots.take(user.session)
         if slot is None:
-            return _refusal(429, "other searches are still running", "stop one of them, or close another page", again=2)
+            return refusal(429, "other searches are still running", "stop one of them, or close another page", again=2)
         with slot:
             try:
                 running = RunningSearch(self, found, user, slot)
             except OSError as error:
-                return _refusal(503, f"no search can be started: {error.strerror}", "see the log of fshipper browse")
+                return refusal(503, f"no search can be started: {error.strerror}", "see the log of this program")
             self._running.add(running)
             return Answer("application/x-ndjson; charset=utf-8", running, headers={"X-Accel-Buffering": "no"})
 
@@ -207,7 +184,7 @@ class RunningSearch:
     It takes over what `slot` holds, once its process runs.
     """
 
-    def __init__(self, server: BrowseServer, found: SearchCommand, user: User, slot: contextlib.ExitStack) -> None:
+    def __init__(self, server: Searches, found: SearchCommand, user: User, slot: contextlib.ExitStack) -> None:
         self.found = found
         self._server = server
         self._user = user
@@ -324,104 +301,7 @@ def _neighbours(lines: Iterator[dict[str, Any] | None], around: Around) -> Itera
             return
 
 
-def _refusal(code: int, what: str, hint: str, *, again: int = 0) -> Answer:
+def refusal(code: int, what: str, hint: str, *, again: int = 0) -> Answer:
+    """An answer with what is wrong and the next step; `again`: seconds after which the same may succeed."""
     headers = {"Retry-After": str(again)} if again else {}
     return Answer("application/json", json.dumps({"error": what, "hint": hint}).encode(), code, headers)
-
-
-DEFAULT_LISTEN = BrowseSettings().listen
-
-
-def run(options: BrowseOptions) -> None:
-    """Serve the page until a signal comes. Raises ConfigError."""
-    settings = settings_of(options)
-    set_up_logging(style=settings.log.format, level=settings.log.level)
-    access = AccessControl(user_header=settings.browse.trust_user_header)
-    server = BrowseServer(_checked_archive(settings), options.config, access)
-    asyncio.run(_serve(settings.browse, server, access, open_page=options.open_page))
-
-
-def check(settings: Settings) -> Iterator[str]:
-    """The checked settings as sentences, for `fshipper validate --role browse`. Raises ConfigError."""
-    yield f"archive: {_checked_archive(settings)}"
-    yield f"page: {settings.browse.listen or DEFAULT_LISTEN}"
-
-
-def _checked_archive(settings: Settings) -> Path:
-    """The archive that is searched. Raises ConfigError: there is none, or every host name would be allowed."""
-    directory = settings.collector.directory.absolute()
-    if why := unreadable(directory):
-        raise ConfigError(
-            f"the archive {directory} cannot be read: {why}", hint="read it as the collector's user or group"
-        )
-    if not is_archive(directory):
-        hint = "name the collector's directory, as a user who can read it: --archive DIR"
-        raise ConfigError(f"there is no archive in {directory}", hint=hint)
-    if "*" in settings.browse.allowed_hosts:
-        raise ConfigError("browse.allowed_hosts: `*` would allow every name", hint="name the hosts of the page")
-    return directory
-
-
-async def _serve(settings: BrowseSettings, server: BrowseServer, access: AccessControl, *, open_page: bool) -> None:
-    try:
-        endpoints = Endpoints(
-            settings.listen or DEFAULT_LISTEN,
-            ready=str,
-            status=server.status,
-            respond=server.respond,
-            hidden_metrics=events.PRODUCER_METRICS | events.COLLECTOR_METRICS,
-            allowed_hosts=settings.allowed_hosts,
-        )
-    except (OSError, ValueError, OverflowError) as error:
-        raise Unavailable(
-            f"cannot listen on {settings.listen}: {error}", hint="choose another one: --listen 127.0.0.1:PORT"
-        ) from None
-    host = settings.listen.rpartition(":")[0] or "127.0.0.1"
-    address = f"http://{'localhost' if host in {'0.0.0.0', '[::]'} else host}:{endpoints.port}/"  # noqa: S104 - no bind
-
-    stop = Stop()
-    with contextlib.closing(endpoints), contextlib.closing(server), contextlib.ExitStack() as opened:
-        show_link = opened.enter_context(_link_shown())
-
-        def new_link() -> str:
-            return f"{address}#token={access.new_token()}"
-
-        stop_on_signals(stop, reload=lambda: show_link(new_link()))
-        first = new_link()
-        show_link(first)
-        if open_page:
-            webbrowser.open(opened.enter_context(_redirect(first)))
-        notify("READY=1")
-        await stop.wait()
-
-
-@contextlib.contextmanager
-def _link_shown() -> Iterator[Callable[[str], None]]:
-    """A function that shows a link: on a terminal, else in a file that only this user can read.
-
-    What is not a terminal may be the journal, which other users read, also weeks later. The file is `link` in
-    RUNTIME_DIRECTORY (systemd), else in a directory of its own, and is removed at the end.
-    """
-    hint = "The link opens one session within ten minutes. SIGHUP makes another link."
-    if sys.stdout.isatty():
-        yield lambda link: print(f"fshipper browse: {link}\n{hint}", flush=True)
-        return
-    with contextlib.ExitStack() as made:
-        directory = os.environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]
-        path = Path(directory or made.enter_context(tempfile.TemporaryDirectory(prefix="fshipper-browse-"))) / "link"
-        made.callback(path.unlink, missing_ok=True)
-
-        def write(link: str) -> None:
-            replace_file(path, f"{link}\n".encode(), mode=0o600)
-            print(f"fshipper browse: the link is in {path}\n{hint}", flush=True)
-
-        yield write
-
-
-@contextlib.contextmanager
-def _redirect(link: str) -> Iterator[str]:
-    """The URL of a private file that leads to `link`: arguments of a browser can be read by every user."""
-    with tempfile.NamedTemporaryFile("w", suffix=".html", prefix="fshipper-browse-") as file:
-        file.write(f'<!doctype html><meta http-equiv="refresh" content="0;url={html.escape(link, quote=True)}">')
-        file.flush()
-        yield Path(file.name).as_uri()
