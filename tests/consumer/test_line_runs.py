@@ -1,14 +1,17 @@
 """Lines that are read in runs leave the archive exactly as lines that are read one by one."""
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from collecting import Log, PartitionHarness
+from collecting import Log, PartitionHarness, applier_of
 
-from consumer.model import Until
+from consumer.archive.journal import Journal
+from consumer.commit.sink import Sink
+from consumer.model import Changes, Position, Until
 from shipper import codec
 from shipper.bytes_ops import crc32
 from shipper.compression import to_lines
@@ -17,7 +20,7 @@ from shipper.jetstream.fast_client import Message, parse_headers
 from shipper.jetstream.protocol_filter import ProtocolFilter, RawMessage
 from shipper.jetstream.pull_loop import read_delivery
 from shipper.manifest import Segment
-from shipper.model import Delivery, Encoding
+from shipper.model import Delivery, Encoding, Run
 from shipper.testing import MemoryInbox
 
 SID = 7
@@ -189,3 +192,23 @@ async def test_runs_leave_what_single_lines_leave(seed, tmp_path):
         results.append(result(harness))
     assert results[1] == results[0]
     assert RunInbox.runs > 20
+
+
+@pytest.mark.parametrize(("applied", "plain_after_ns"), [(5, 0), (0, 1005)])
+def test_of_a_run_of_plain_messages_only_those_are_written_that_are_not_applied(applied, plain_after_ns, tmp_path):
+    """A stream is read again for a hole, or in a new history; the next session reads other runs."""
+    archive = tmp_path / "archive"
+    archive.mkdir()
+    run = Run(tuple(range(3, 9)), tuple(range(1003, 1009)))
+    text = b"\n".join(b"%d" % sequence for sequence in run.sequences)
+    delivery = Delivery(8, 1008, 0, "logs.p0.web1", {}, text, "", run)
+    with (
+        contextlib.closing(Journal(tmp_path / "journal.sqlite")) as journal,
+        contextlib.closing(Sink(archive, open_files=8, links=True)) as sink,
+    ):
+        journal.commit(Changes(position=Position(applied=applied, plain_after_ns=plain_after_ns)))
+        applier = applier_of(journal, sink)
+        batch = applier.stage(applier.begin([delivery], {}, {}))
+    (written,) = archive.glob("date=*/*/*/_open*")
+    assert written.read_bytes() == b"6\n7\n8\n"
+    assert batch.outcomes == {"written": 3, "duplicate": 3}
