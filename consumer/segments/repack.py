@@ -97,15 +97,18 @@ class Repacker:
         self._archive = archive
         self._level = level
         self._grace_seconds = grace_seconds
-        self._finished: set[str] = set()  # days that have nothing to compress any more
+        self._finished: set[tuple[str, frozenset[int]]] = set()  # days of partitions with nothing left to compress
 
     def run(self, partitions: Collection[int], may_go_on: Callable[[], bool]) -> None:
         """Compress what closed days hold of `partitions`, the newest day first. Raises OSError."""
-        for date in sorted(manifests.days(self._archive) - removed_days(self._archive) - self._finished, reverse=True):
+        mine = frozenset(partitions)
+        for date in sorted(manifests.days(self._archive) - removed_days(self._archive), reverse=True):
+            if (date, mine) in self._finished or not _is_closed(self._archive, date):
+                continue
             if not may_go_on():
                 return
-            if _is_closed(self._archive, date) and self._repack_day(date, partitions, may_go_on):
-                self._finished.add(date)
+            if self._repack_day(date, mine, may_go_on):
+                self._finished.add((date, mine))
 
     def _repack_day(self, date: str, partitions: Collection[int], may_go_on: Callable[[], bool]) -> bool:
         """Compress one day. Returns whether nothing is left to do."""
