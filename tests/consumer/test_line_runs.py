@@ -71,7 +71,7 @@ class PartInbox(MemoryInbox):
     sizes = random.Random()
 
     async def take(self, _: int, within: float) -> list[Delivery]:
-        return await super().take(self.sizes.choice([100, 1000, 5000]), within)
+        return await super().take(self.sizes.choice([500, 2000, 8000]), within)
 
 
 class RunInbox(PartInbox):
@@ -137,7 +137,7 @@ def fill(harness: PartitionHarness, seed: int) -> None:
     ]
     borders = [[0, *(at + 1 for at, octet in enumerate(log.data) if octet == 10)] for log in logs]
     at, damaged = [0, 0, 0], set[str]()
-    for _ in range(60):
+    for _ in range(40):
         which = dice.randrange(3)
         log, ends = logs[which], borders[which]
         again = 0 if log.id in damaged else dice.choice([0, 0, 0, 5])  # lost lines that come again begin a fork
