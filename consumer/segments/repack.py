@@ -9,6 +9,7 @@ old segment or the new one counted.
 """
 
 import contextlib
+import errno
 import shutil
 import tempfile
 import threading
@@ -143,6 +144,11 @@ class Repacker:
                 packed = self._packed(segment, index, stream, may_go_on)
             except FileNotFoundError:  # another process replaced or removed it
                 return True
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                events.segment_damaged(partition=segment.partition, path=segment.path, reason=str(error))
+                return True
             if packed is None:
                 return False
             found = (packed.text.octets, packed.text.lines, f"{packed.text.crc:08x}")
@@ -150,10 +156,7 @@ class Repacker:
                 reason = "its text is not that which the manifest lists"
                 events.segment_damaged(partition=segment.partition, path=segment.path, reason=reason)
                 return True
-            if packed.octets > segment.bytes_stored * (1 - LEAST_GAIN):
-                return True
-            self._place(segment, packed)
-        return False  # the old one is there
+            return packed.octets > segment.bytes_stored * (1 - LEAST_GAIN) or self._place(segment, packed)
 
     def _packed(
         self, segment: Segment, index: frame_index.FrameIndex, into: BinaryIO, may_go_on: Callable[[], bool]
@@ -177,23 +180,29 @@ class Repacker:
         packed.write(frame_index.encode(replace(index, frames=tuple(frames))))
         return _Packed(into, text, packed.octets)
 
-    def _place(self, segment: Segment, packed: _Packed) -> None:
-        """List it in the place of the old one, unless another process changes the day now: then the next pass does."""
+    def _place(self, segment: Segment, packed: _Packed) -> bool:
+        """List it in the place of the old one, unless another process changes the day now: then the next pass does.
+
+        Returns whether nothing is left to do: no number is free next to the old one, so it stays.
+        """
         retention = try_lock(self._archive / LOCKS / "retention.lock", f"the retention of {self._archive}")
         with retention or contextlib.nullcontext(), rewriting(self._archive, segment.partition) as is_alone:
             is_removed = date_of(segment.path) in removed_days(self._archive)
             if retention is None or not is_alone or is_removed or not stands(self._archive, segment):
-                return
+                return False
 
             def write(into: CountingWriter) -> ByteCounter:
                 packed.stream.seek(0)
                 shutil.copyfileobj(packed.stream, into)
                 return packed.text
 
-            with contextlib.suppress(Unavailable):  # no number is free next to it: it stays as it is
+            try:
                 list_in_place_of(self._archive, segment, write)
-                saved = segment.bytes_stored - packed.octets
-                events.segment_repacked(partition=segment.partition, path=segment.path, saved=saved)
+            except Unavailable:
+                return True
+            saved = segment.bytes_stored - packed.octets
+            events.segment_repacked(partition=segment.partition, path=segment.path, saved=saved)
+        return False  # the old one is there
 
 
 def _is_candidate(segment: Segment) -> bool:
