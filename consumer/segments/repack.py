@@ -9,6 +9,7 @@ old segment or the new one counted.
 """
 
 import contextlib
+import errno
 import shutil
 import tempfile
 import threading
@@ -97,15 +98,18 @@ class Repacker:
         self._archive = archive
         self._level = level
         self._grace_seconds = grace_seconds
-        self._finished: set[str] = set()  # days that have nothing to compress any more
+        self._finished: set[tuple[str, frozenset[int]]] = set()  # days of partitions with nothing left to compress
 
     def run(self, partitions: Collection[int], may_go_on: Callable[[], bool]) -> None:
         """Compress what closed days hold of `partitions`, the newest day first. Raises OSError."""
-        for date in sorted(manifests.days(self._archive) - removed_days(self._archive) - self._finished, reverse=True):
+        mine = frozenset(partitions)
+        for date in sorted(manifests.days(self._archive) - removed_days(self._archive), reverse=True):
+            if (date, mine) in self._finished or not _is_closed(self._archive, date):
+                continue
             if not may_go_on():
                 return
-            if _is_closed(self._archive, date) and self._repack_day(date, partitions, may_go_on):
-                self._finished.add(date)
+            if self._repack_day(date, mine, may_go_on):
+                self._finished.add((date, mine))
 
     def _repack_day(self, date: str, partitions: Collection[int], may_go_on: Callable[[], bool]) -> bool:
         """Compress one day. Returns whether nothing is left to do."""
@@ -140,6 +144,11 @@ class Repacker:
                 packed = self._packed(segment, index, stream, may_go_on)
             except FileNotFoundError:  # another process replaced or removed it
                 return True
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                events.segment_damaged(partition=segment.partition, path=segment.path, reason=str(error))
+                return True
             if packed is None:
                 return False
             found = (packed.text.octets, packed.text.lines, f"{packed.text.crc:08x}")
@@ -147,10 +156,7 @@ class Repacker:
                 reason = "its text is not that which the manifest lists"
                 events.segment_damaged(partition=segment.partition, path=segment.path, reason=reason)
                 return True
-            if packed.octets > segment.bytes_stored * (1 - LEAST_GAIN):
-                return True
-            self._place(segment, packed)
-        return False  # the old one is there
+            return packed.octets > segment.bytes_stored * (1 - LEAST_GAIN) or self._place(segment, packed)
 
     def _packed(
         self, segment: Segment, index: frame_index.FrameIndex, into: BinaryIO, may_go_on: Callable[[], bool]
@@ -174,23 +180,29 @@ class Repacker:
         packed.write(frame_index.encode(replace(index, frames=tuple(frames))))
         return _Packed(into, text, packed.octets)
 
-    def _place(self, segment: Segment, packed: _Packed) -> None:
-        """List it in the place of the old one, unless another process changes the day now: then the next pass does."""
+    def _place(self, segment: Segment, packed: _Packed) -> bool:
+        """List it in the place of the old one, unless another process changes the day now: then the next pass does.
+
+        Returns whether nothing is left to do: no number is free next to the old one, so it stays.
+        """
         retention = try_lock(self._archive / LOCKS / "retention.lock", f"the retention of {self._archive}")
         with retention or contextlib.nullcontext(), rewriting(self._archive, segment.partition) as is_alone:
             is_removed = date_of(segment.path) in removed_days(self._archive)
             if retention is None or not is_alone or is_removed or not stands(self._archive, segment):
-                return
+                return False
 
             def write(into: CountingWriter) -> ByteCounter:
                 packed.stream.seek(0)
                 shutil.copyfileobj(packed.stream, into)
                 return packed.text
 
-            with contextlib.suppress(Unavailable):  # no number is free next to it: it stays as it is
+            try:
                 list_in_place_of(self._archive, segment, write)
-                saved = segment.bytes_stored - packed.octets
-                events.segment_repacked(partition=segment.partition, path=segment.path, saved=saved)
+            except Unavailable:
+                return True
+            saved = segment.bytes_stored - packed.octets
+            events.segment_repacked(partition=segment.partition, path=segment.path, saved=saved)
+        return False  # the old one is there
 
 
 def _is_candidate(segment: Segment) -> bool:

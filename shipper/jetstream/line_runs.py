@@ -9,7 +9,7 @@ checked. Messages that do not fit together are delivered one by one.
 import functools
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import lt
 from typing import NamedTuple
 
@@ -29,8 +29,10 @@ _LINE = rb"([^\n]*)\r\n"
 _PLAIN = re.compile(rb"MSG" + _FIRST_LINE + rb"(\d{1,9})\r\n" + _LINE)
 _BLOCK = re.compile(rb"HMSG" + _FIRST_LINE + rb"(\d{1,9}) (\d{1,9})\r\n")
 _SHARED_BEGIN, _SHARED_END = b"NATS/1.0\r\nLog-Id: ", b"Log-Span: "
+_IS_LINE = b"\r\nLog-Encoding: plain\r\n"
 _PLACE = re.compile(rb"(Log-Span: (\d{1,18})-(\d{1,18})\r\nLog-Crc: ([0-9a-f]{8})-([0-9a-f]{8})\r\n\r\n)" + _LINE)
-MOST_SHARED_BYTES = 8192
+MOST_SHARED_BYTES = 2048
+"""Maximum bytes in which shared headers are searched: blocks, which have none, pass in a microsecond."""
 _ALLOWED = frozenset(
     {"Log-Id", "Log-File", "Log-Origin", "Log-Lines", "Log-Time", "Log-Map", "Log-Encoding", "Log-Labels"}
     | {"Log-Handoff", "Shipper-Zone"}
@@ -70,22 +72,27 @@ class _LineMessage(NamedTuple):
         return int(self.second + self.fraction)
 
 
+_Read = Callable[[bytearray, int, int], Iterator[tuple[_LineMessage, bytes, int]]]
+
+
 def read_runs(buffer: bytearray, begin: int, end: int, sid: int) -> tuple[list[Arrived], int]:
     """The deliveries of subscription `sid` that begin at `begin`, and where they end.
 
     None, and `begin`, where the next message is no one-line message, or not all of it is there.
     """
-    messages, at = _messages(buffer, begin, end, b"%d" % sid)
+    is_plain = buffer.startswith(b"MSG ", begin)
+    if not is_plain and buffer.find(_IS_LINE, begin, min(end, begin + MOST_SHARED_BYTES)) < 0:
+        return [], begin
+    messages, at = _messages(_plain_messages if is_plain else _block_messages, buffer, begin, end, b"%d" % sid)
     arrived: list[Arrived] = []
     for _, group in itertools.groupby(messages, key=lambda each: (each.subject, each.second, each.shared)):
         arrived += _deliveries(list(group))
     return arrived, at
 
 
-def _messages(buffer: bytearray, begin: int, end: int, sid: bytes) -> tuple[list[_LineMessage], int]:
+def _messages(read: _Read, buffer: bytearray, begin: int, end: int, sid: bytes) -> tuple[list[_LineMessage], int]:
     """The messages of `sid` from `begin` on that may be a run, and where they end."""
     found: list[_LineMessage] = []
-    read = _plain_messages if buffer.startswith(b"MSG ", begin) else _block_messages
     size = 0
     for message, of, after in read(buffer, begin, end):
         size += len(message.line) + 1

@@ -1,14 +1,17 @@
 """Lines that are read in runs leave the archive exactly as lines that are read one by one."""
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from collecting import Log, PartitionHarness
+from collecting import Log, PartitionHarness, applier_of
 
-from consumer.model import Until
+from consumer.archive.journal import Journal
+from consumer.commit.sink import Sink
+from consumer.model import Changes, Position, Until
 from shipper import codec
 from shipper.bytes_ops import crc32
 from shipper.compression import to_lines
@@ -16,7 +19,8 @@ from shipper.jetstream import line_runs
 from shipper.jetstream.fast_client import Message, parse_headers
 from shipper.jetstream.protocol_filter import ProtocolFilter, RawMessage
 from shipper.jetstream.pull_loop import read_delivery
-from shipper.model import Delivery, Encoding
+from shipper.manifest import Segment
+from shipper.model import Delivery, Encoding, Run
 from shipper.testing import MemoryInbox
 
 SID = 7
@@ -67,7 +71,7 @@ class PartInbox(MemoryInbox):
     sizes = random.Random()
 
     async def take(self, _: int, within: float) -> list[Delivery]:
-        return await super().take(self.sizes.choice([100, 1000, 5000]), within)
+        return await super().take(self.sizes.choice([500, 2000, 8000]), within)
 
 
 class RunInbox(PartInbox):
@@ -132,11 +136,12 @@ def fill(harness: PartitionHarness, seed: int) -> None:
         for number in range(3)
     ]
     borders = [[0, *(at + 1 for at, octet in enumerate(log.data) if octet == 10)] for log in logs]
-    at = [0, 0, 0]
-    for _ in range(60):
+    at, damaged = [0, 0, 0], set[str]()
+    for _ in range(40):
         which = dice.randrange(3)
         log, ends = logs[which], borders[which]
-        begin = max(0, min(at[which] - dice.choice([0, 0, 0, 5]), len(ends) - 2))
+        again = 0 if log.id in damaged else dice.choice([0, 0, 0, 5])  # lost lines that come again begin a fork
+        begin = max(0, min(at[which] - again, len(ends) - 2))
         end = min(begin + dice.randrange(1, 40), len(ends) - 1)
         fault = dice.randrange(12)
         if fault == 0:
@@ -146,8 +151,10 @@ def fill(harness: PartitionHarness, seed: int) -> None:
         elif fault == 1:
             harness.clock.turn(dice.random() * 2)
         elif fault == 2:  # something of a line is damaged
+            damaged.add(log.id)
             change = dice.choice([shorter, other_crc, other_place, other_text])
             send_lines(harness, log, ends[begin], ends[end], change)
+            at[which] = max(at[which], end)
         else:
             send_lines(harness, log, ends[begin], ends[end])
             at[which] = max(at[which], end)
@@ -157,10 +164,18 @@ def fill(harness: PartitionHarness, seed: int) -> None:
 
 
 def result(harness: PartitionHarness) -> object:
-    """What the archive and the dead letters hold, but not when it was sealed, and how often it was repeated."""
-    segments = [replace(each, sealed_at="", duplicates=0) for each in harness.segments()]
+    """What the archive and the dead letters hold. Not when a segment was sealed, how often it was repeated, and the
+    name of a fork, which is that of its first block."""
+    own = {f"00000000000000a{number}" for number in range(3)}
+
+    def comparable(segment: Segment) -> Segment:
+        spans = tuple(each if each.source in own else replace(each, source="fork") for each in segment.spans)
+        gaps = tuple(each if each.source in own else replace(each, source="fork") for each in segment.gaps)
+        return replace(segment, sealed_at="", duplicates=0, spans=spans, gaps=gaps)
+
+    segments = harness.segments()
     texts = {(each.host, each.file): harness.text(host=each.host, file=each.file) for each in segments}
-    return segments, texts, [(message.subject, message.payload) for message in harness.dead]
+    return list(map(comparable, segments)), texts, [(message.subject, message.payload) for message in harness.dead]
 
 
 @pytest.mark.parametrize("seed", range(16))
@@ -177,3 +192,23 @@ async def test_runs_leave_what_single_lines_leave(seed, tmp_path):
         results.append(result(harness))
     assert results[1] == results[0]
     assert RunInbox.runs > 20
+
+
+@pytest.mark.parametrize(("applied", "plain_after_ns"), [(5, 0), (0, 1005)])
+def test_of_a_run_of_plain_messages_only_those_are_written_that_are_not_applied(applied, plain_after_ns, tmp_path):
+    """A stream is read again for a hole, or in a new history; the next session reads other runs."""
+    archive = tmp_path / "archive"
+    archive.mkdir()
+    run = Run(tuple(range(3, 9)), tuple(range(1003, 1009)))
+    text = b"\n".join(b"%d" % sequence for sequence in run.sequences)
+    delivery = Delivery(8, 1008, 0, "logs.p0.web1", {}, text, "", run)
+    with (
+        contextlib.closing(Journal(tmp_path / "journal.sqlite")) as journal,
+        contextlib.closing(Sink(archive, open_files=8, links=True)) as sink,
+    ):
+        journal.commit(Changes(position=Position(applied=applied, plain_after_ns=plain_after_ns)))
+        applier = applier_of(journal, sink)
+        batch = applier.stage(applier.begin([delivery], {}, {}))
+    (written,) = archive.glob("date=*/*/*/_open*")
+    assert written.read_bytes() == b"6\n7\n8\n"
+    assert batch.outcomes == {"written": 3, "duplicate": 3}

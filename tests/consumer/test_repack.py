@@ -1,23 +1,29 @@
 """Segments of closed days are compressed again: the same text, frames and marks in fewer bytes."""
 
+import asyncio
+import os
 import random
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from auditing import audit
 from harness.fleet import Fleet
 from keeping import DAY_NS, HOST, standing, state, tend, write_segments
 
+from consumer import background
 from consumer.archive import frame_index
 from consumer.archive.directory import LOCKS, try_lock
+from consumer.background import BackgroundTasks
 from consumer.segments.repack import Pace, Repacker
 from consumer.segments.rewrite_segment import replace_segment_text, rewriting
 from shipper.layout import NANOSECONDS
+from shipper.settings import CollectorSettings, Settings
 
 FILE = "/var/log/app.log"
 LEVEL = 12
@@ -224,3 +230,34 @@ def test_it_waits_while_the_collector_has_work_and_ends_with_it() -> None:
     assert machine.now == 7.0
     machine.set()
     assert not machine.pace(1.0).may_go_on()
+
+
+async def test_a_collector_repacks_in_a_thread_of_the_least_priority_while_it_is_idle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed(tmp_path)
+    monkeypatch.setattr(background, "REPACK_SECONDS", 0.01)
+    priorities: set[int] = set()
+
+    def run(self: Repacker, partitions: list[int], may_go_on: Callable[[], bool]) -> None:
+        priorities.add(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        real(self, partitions, may_go_on)
+
+    real = Repacker.run
+    monkeypatch.setattr(Repacker, "run", run)
+    owner = SimpleNamespace(partition=0, pending=1)
+    collector = SimpleNamespace(is_sure=True, held=[owner])
+    settings = Settings(collector=CollectorSettings(repack_cpu=100))
+    tasks = BackgroundTasks(settings, SimpleNamespace(directory=tmp_path / "archive"), "here", None, None, None)  # type: ignore[arg-type]
+    task = asyncio.create_task(tasks._repack(collector))  # type: ignore[arg-type]
+    async with asyncio.timeout(60):
+        while not priorities:
+            await asyncio.sleep(0.01)
+        assert [each.replaces for each in standing(tmp_path)] == [(), ()]
+        owner.pending = 0
+        while not all(each.replaces for each in standing(tmp_path)):
+            await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.wait({task}, timeout=10)
+    assert task.cancelled()
+    assert priorities == {background.LEAST_PRIORITY}

@@ -10,6 +10,7 @@ from producing import Host, append
 from producer.tailer import file_reader
 from producer.tailer.file_reader import PROBE_BYTES
 from producer.tailer.read_scheduler import PIECE_BYTES
+from producer.transform.edits import LINES, LINES_BYTES, Edits
 
 STRANGE = [
     b"\n",
@@ -110,10 +111,20 @@ def test_a_block_holds_as_many_whole_lines_as_fit(tmp_path: Path) -> None:
     assert [piece.span.length for piece in host.read()] == [4000, 4000, 2000]
 
 
-def test_plain_makes_a_piece_of_each_line(tmp_path: Path) -> None:
+def test_line_mode_makes_pieces_of_whole_lines_at_most_so_many(tmp_path: Path) -> None:
+    path = tmp_path / "app.log"
+    path.write_bytes(b"one\n\ntwo\r\n" + b"line\n" * 1000 + b"x" * (LINES_BYTES + 1) + b"\nlast\nthree")
+    host = Host(tmp_path, "*.log", plain=True, block=2 * LINES_BYTES)
+    pieces = [piece.data for piece in host.read_all()]
+    assert [piece.count(b"\n") for piece in pieces] == [LINES, 1003 - LINES, 1, 1]
+    assert b"".join(pieces) == path.read_bytes().removesuffix(b"three")
+
+
+@pytest.mark.parametrize("edits", [Edits.of(drop_lines=["nothing"]), Edits.of(redact=["card"])])
+def test_lines_that_may_be_edited_are_pieces_of_their_own_in_line_mode(edits: Edits, tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(b"one\n\ntwo\r\nthree")
-    host = Host(tmp_path, "*.log", plain=True)
+    host = Host(tmp_path, "*.log", plain=True, edits=edits)
     assert [piece.data for piece in host.read()] == [b"one\n", b"\n", b"two\r\n"]
 
 
@@ -121,8 +132,8 @@ def test_a_load_of_empty_lines_is_bounded_by_what_messages_cost(tmp_path: Path) 
     path = tmp_path / "app.log"
     path.write_bytes(b"\n" * 100_000)
     host = Host(tmp_path, "*.log", plain=True, block=256 * 1024)
-    count = len(host.read(1 << 20))
-    assert 0 < count <= (1 << 20) // PIECE_BYTES + 1
+    count = sum(len(piece.data) for piece in host.read(1 << 20))
+    assert 0 < count <= (1 << 20) // PIECE_BYTES + LINES
     host.deliver()
     host.acknowledge()
     host.ship()
