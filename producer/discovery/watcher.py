@@ -61,6 +61,7 @@ class Wake:
     def __init__(self) -> None:
         self._event = asyncio.Event()
         self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
         self._lock = threading.Lock()
         self._grown: set[str] = set()
         self.names_changed = False
@@ -78,7 +79,11 @@ class Wake:
             else:
                 self._grown.add(path)
             is_news = (bool(self._grown), self.names_changed) != before
-        if is_news and not self._event.is_set():
+        if not is_news or self._event.is_set():
+            return
+        if threading.get_ident() == self._thread:
+            self._event.set()
+        else:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._event.set)
 
