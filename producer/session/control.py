@@ -102,7 +102,7 @@ class ControlHandler:
 
     async def _from_operator(self, subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """An operator may read the offset of each source, and follow the lines; nothing else."""
-        is_allowed = message.get("ask") in {MarksRequest.ASK, FollowRequest.ASK}
+        is_allowed = message.get("ask") in (MarksRequest.ASK, FollowRequest.ASK)  # it may be no text
         return await self._handle(subject, message) if is_allowed else None
 
     async def _handle(self, _subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:

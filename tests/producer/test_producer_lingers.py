@@ -190,3 +190,4 @@ async def test_a_request_holds_the_pace_for_its_fixed_time_only(tmp_path: Path, 
         for subject in (control_ask(HOST), control_down(HOST)):
             await producer.bus.ask(subject, {"v": 1, **hostile}, 0.1)
         assert linger._followed_until <= linger._clock() + FOLLOW_SECONDS
+    assert producer.sessions == 1
