@@ -11,10 +11,12 @@ WORKERS ?= $(shell expr $(WORKERS_PER_CORE) \* $(CORES))
 PARALLEL = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 # Pure tests write to memory where there is a GB of it: the same tests write to the disk in `make test`.
 MEMORY := $(shell [ "$$(df --output=avail -k /dev/shm 2>/dev/null | tail -1)" -gt 1000000 ] 2>/dev/null && echo /dev/shm)
+# On a terminal pip shows its progress.
+QUIET := $(shell [ -t 2 ] || echo --quiet)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check fmt test test-all coverage mutants chaos bench scale deb wheel image sbom docs pictures lock release clean
+.PHONY: help setup install demo check fmt test test-all coverage mutants chaos bench scale deb wheel image sbom docs structure pictures lock release clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -22,12 +24,17 @@ help: ## List the targets
 setup: $(READY) ## Put everything into .venv (and Java 17 if missing), and prepare the start of the report: about two minutes
 
 $(READY): requirements.lock pyproject.toml deploy/setup/java.sh
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "fshipper needs Python 3.11 or newer: make setup PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	$(BIN)/python -m pip install $(QUIET) --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install $(QUIET) --no-deps --no-build-isolation -e .
 	sh deploy/setup/java.sh
 	$(BIN)/fshipper report prepare || echo "the first report takes longer; all but the report works without Java" >&2
 	@touch $(READY)
+
+install: ## fshipper and a NATS server: as root in /opt/fshipper and /usr/local/bin, else below ~/.local; EXTRAS=spark,java for the report
+	PYTHON=$(PYTHON) deploy/setup/install.sh
 
 demo: setup ## Server, three hosts, a collector, kills on the way, byte-for-byte proof, report: about two minutes
 	$(BIN)/fshipper demo
@@ -94,6 +101,9 @@ sbom: ## The bill of materials of everything that is locked, as CycloneDX, in di
 
 docs: setup ## Write the documents that are made of the code, and the JSON Schema of the report
 	$(BIN)/python tests/written.py
+
+structure: setup ## List all modules with their purpose
+	$(BIN)/python tests/written.py modules
 
 pictures: setup ## The pictures of the documents, of the month that a demo left in demo-out (needs Chromium)
 	test -d demo-out/report || $(BIN)/fshipper demo --days 30

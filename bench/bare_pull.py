@@ -1,6 +1,6 @@
 """The limit of a collector: pull batches, decompress each payload, write to one file, fdatasync, acknowledge all of it.
 
-    python bare_pull.py URL FILE BATCH_BYTES      until the stream of partition 0 is empty
+    python bare_pull.py URL FILE BATCH_BYTES [zstd|identity]      until the stream of partition 0 is empty
 
 No rules: no watermark, no journal, no check of the header of a block. One batch is written while the next comes.
 """
@@ -22,18 +22,20 @@ MAX_RAW_BYTES = 1 << 20
 class Sink:
     """The file, and what of it is synced."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, codec: str) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-        self._decompressor = zstandard.ZstdDecompressor()
+        self._decompressor = zstandard.ZstdDecompressor() if codec == "zstd" else None
 
     def write(self, payloads: list[bytes]) -> None:
         """Decompressed, in one piece each; durable when it returns."""
         for payload in payloads:
-            os.write(self._descriptor, self._decompressor.decompress(payload, max_output_size=MAX_RAW_BYTES))
+            unpack = self._decompressor
+            text = unpack.decompress(payload, max_output_size=MAX_RAW_BYTES) if unpack else payload
+            os.write(self._descriptor, text)
         os.fdatasync(self._descriptor)
 
 
-async def pull_all(url: str, path: Path, batch_bytes: int) -> None:
+async def pull_all(url: str, path: Path, batch_bytes: int, codec: str) -> None:
     connection = await nats.connect(url, allow_reconnect=False)
     left = await consumer(connection)
     arrived: asyncio.Queue[nats.aio.msg.Msg] = asyncio.Queue()
@@ -42,7 +44,7 @@ async def pull_all(url: str, path: Path, batch_bytes: int) -> None:
     request = json.dumps({"batch": 100_000, "max_bytes": batch_bytes, "expires": 30 * 10**9}).encode()
     for _ in range(PULLS):
         await connection.publish(f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.{CONSUMER}", request, reply=inbox)
-    sink = Sink(path)
+    sink = Sink(path, codec)
     while left:
         batch = await next_batch(arrived, left, batch_bytes)
         left -= len(batch)
@@ -74,4 +76,4 @@ async def consumer(connection: nats.NATS) -> int:
 
 
 if __name__ == "__main__":
-    asyncio.run(pull_all(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])))
+    asyncio.run(pull_all(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), (*sys.argv, "zstd")[4]))

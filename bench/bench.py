@@ -24,11 +24,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 import machine
 from cases import (
     alone,
+    any_log,
     catching_up,
     flood,
     footprint,
     growth,
     latency,
+    lines,
     many,
     peers,
     report,
@@ -39,7 +41,7 @@ from cases import (
     whole,
 )
 from figures import Verdict, figures, judge
-from programs import FailedError
+from programs import FailedError, with_sync
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from showing import document, facts, show
@@ -47,8 +49,9 @@ from source import make
 from suite import Case, Manner, Outcome, outcome
 
 CASES: tuple[Case, ...] = (
-    whole.CASE, peers.CASE, alone.PRODUCE, alone.COLLECT, latency.CASE, steady.CASE, footprint.CASE, growth.HOSTS,
-    growth.SIZES, catching_up.CASE, many.FILES, many.CROWD, report.CASE, report.LARGE, report_start.CASE,
+    whole.CASE, any_log.CASE, peers.CASE, alone.PRODUCE, alone.COLLECT, lines.CASE, latency.CASE, steady.CASE,
+    footprint.CASE, growth.HOSTS, growth.SIZES, catching_up.CASE, many.FILES, many.CROWD, report.CASE, report.LARGE,
+    report_start.CASE,
     search.CASE, start.CASE, flood.CASE,
 )  # fmt: skip
 OK, BROKEN, FAILED, NOISY, TERMINATED = 0, 1, 70, 75, 143
@@ -92,7 +95,7 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--anyway", action="store_true", help="measure although others use the machine; marked so")
     parser.add_argument("--directory", default=None, help="where to work; a real disk, not tmpfs")
-    return parser.parse_args(words)
+    return with_sync(parser).parse_args(words)
 
 
 def chosen(arguments: argparse.Namespace) -> list[Case]:

@@ -25,8 +25,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from harness.fleet import FSHIPPER, Fleet, until
-from harness.natsd import running
-from programs import OTHER_TREE
+from programs import OTHER_TREE, server_sync, serving, with_sync
 from rich.console import Console
 from rich.table import Table
 from watching import Watch
@@ -71,14 +70,14 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--only", nargs="*", choices=list(CASES), default=list(CASES))
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--directory", default=None, help="where to work; a real disk, not tmpfs")
-    return parser.parse_args()
+    return with_sync(parser).parse_args()
 
 
 @contextmanager
 def place(directory: str | None) -> Iterator[Fleet]:
     where = Path(tempfile.mkdtemp(prefix="fshipper-hosts-", dir=directory))
     try:
-        with running(where / "natsd") as server:
+        with serving(where / "natsd") as server:
             os.sched_setaffinity(server.pid, CORES[-1:])
             fleet = Fleet(where, server.url, partitions=PARTITIONS)
             fleet.apply()
@@ -183,9 +182,11 @@ def same(fleet: Fleet) -> None:
 def show(rows: list[Row], arguments: argparse.Namespace) -> None:
     if arguments.json:
         facts = {"hosts": arguments.hosts, "seconds": arguments.seconds, "cores": len(CORES), "pinned_to": 1}
+        facts["server_sync"] = server_sync()
         print(json.dumps({"facts": facts, "results": [asdict(row) for row in rows]}, indent=2))
         return
-    table = Table(title=f"{arguments.hosts} hosts, {PARTITIONS} partitions, the collector on one core of {len(CORES)}")
+    where = f"the collector on one core of {len(CORES)}, server sync {server_sync()}"
+    table = Table(title=f"{arguments.hosts} hosts, {PARTITIONS} partitions, {where}")
     titles = ("", "blocks", "offered/s", "archived/s", "CPU s a s", "most lag", "behind s", "peak MiB", "descriptors")
     for title in titles:
         table.add_column(title, justify="left" if not title else "right")

@@ -1,5 +1,6 @@
 """The programs that are measured: started, watched while they run (CPU, most memory), ended, and killed at the end."""
 
+import argparse
 import contextlib
 import os
 import select
@@ -20,6 +21,9 @@ HERE = Path(__file__).resolve().parent
 POLL_SECONDS = 0.05
 PATIENCE_SECONDS = 900.0
 SHOWN_BYTES = 2000
+SYNC = "FSHIPPER_BENCH_SYNC"
+"""Variable with the sync setting of the servers: `always`, as `fshipper server` and deploy/nats set it, or e.g. 2m.
+Cases that run another script pass it on."""
 OTHER_TREE = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
 """To measure the programs of another tree."""
 
@@ -162,10 +166,33 @@ class Stage:
         return program
 
 
+def server_sync() -> str:
+    """When the servers that are measured sync: `always`, or an interval."""
+    return os.environ.get(SYNC) or "always"
+
+
+def with_sync(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Add `--sync`, which sets the variable."""
+
+    def chosen(word: str) -> str:
+        os.environ[SYNC] = word
+        return word
+
+    parser.add_argument("--sync", type=chosen, default=server_sync(), help="when the server syncs: always, or e.g. 2m")
+    return parser
+
+
+@contextlib.contextmanager
+def serving(directory: Path) -> Iterator[NatsServer]:
+    """A fresh server that syncs as `server_sync`; its configuration needs quotes, or 2m are 2,000,000 s."""
+    with running(directory, sync=f'"{server_sync()}"') as server:
+        yield server
+
+
 @contextlib.contextmanager
 def stage(directory: Path, *, partitions: int = 1) -> Iterator[Stage]:
     """A fresh server with its streams."""
-    with running(directory / "natsd") as server:
+    with serving(directory / "natsd") as server:
         fleet = Fleet(directory, server.url, partitions=partitions)
         fleet.apply()
         found = Stage(server, fleet)

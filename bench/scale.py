@@ -27,9 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 import nats
 from harness.fleet import FSHIPPER, Fleet
-from harness.natsd import running
 from machine import cpu_seconds, peak_mib
-from programs import OTHER_TREE
+from programs import OTHER_TREE, server_sync, serving, with_sync
 from rich.console import Console
 from rich.table import Table
 
@@ -76,13 +75,13 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--only", choices=CASES, action="append")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--directory", default=None, help="where to work; a real disk, not tmpfs")
-    return parser.parse_args()
+    return with_sync(parser).parse_args()
 
 
 async def run_all(directory: Path, arguments: argparse.Namespace) -> list[Measured]:
     results: list[Measured] = []
     for case in arguments.only or CASES:
-        with running(directory / case / "natsd") as server:
+        with serving(directory / case / "natsd") as server:
             fleet = Fleet(directory / case, server.url, partitions=1)
             await asyncio.to_thread(fleet.apply)
             async with arrivals(server.url) as seen:
@@ -273,7 +272,7 @@ def report(results: list[Measured], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps([asdict(measured) | {"verdict": measured.verdict} for measured in results], indent=2))
         return
-    table = Table(title=f"many files, {os.cpu_count()} cores")
+    table = Table(title=f"many files, {os.cpu_count()} cores, server sync {server_sync()}")
     for title in ("", "", "measured", "target", ""):
         table.add_column(title, justify="right" if title else "left")
     for row in results:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from figures import Figure, Judged, Verdict, figures, judge
+from programs import server_sync
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -33,6 +34,7 @@ class Facts:
     source_kind: str
     runs: int
     others_cores_before: float
+    server_sync: str  #: when the servers sync: always, or an interval
 
 
 def facts(source_mb: int, source_kind: str, runs: int, others_cores: float) -> Facts:
@@ -43,6 +45,7 @@ def facts(source_mb: int, source_kind: str, runs: int, others_cores: float) -> F
         dt.datetime.now(dt.UTC).isoformat(timespec="seconds"), len(os.sched_getaffinity(0)),
         model[0].partition(":")[2].strip() if model else platform.machine(), memory, platform.release(),
         platform.python_version(), source_mb, source_kind, runs, round(others_cores, 3),
+        server_sync(),
     )  # fmt: skip
 
 
@@ -85,7 +88,7 @@ def show(of: Facts, outcomes: Sequence[Outcome], console: Console) -> None:
         console.print()
     console.print(_lines(outcomes))
     console.print(
-        f"{of.at}, {of.cores} cores ({of.cpu}), {of.source_mb} MB of {of.source_kind}; "
+        f"{of.at}, {of.cores} cores ({of.cpu}), {of.source_mb} MB of {of.source_kind}; server sync {of.server_sync}; "
         f"others used {of.others_cores_before:.2f} cores before",
         style="dim",
     )

@@ -27,7 +27,7 @@ from consumer.archive.directory import (
     unmade_if_refused,
 )
 from consumer.archive.duplicate_count import DuplicateCount
-from consumer.background import BackgroundTasks
+from consumer.background import BackgroundTasks, partitioner_service
 from consumer.cluster.coordinator import ArchiveUsage, Collector
 from consumer.cluster.locks import take_name
 from consumer.cluster.membership import LocalBucket, Membership
@@ -47,6 +47,7 @@ from shipper.http_endpoints import serving
 from shipper.jetstream.connection import connect, pages
 from shipper.jetstream.kv_bucket import JetStreamBucket
 from shipper.jetstream.pull_consumer import ConsumerRecovery, JetStreamInbox
+from shipper.jetstream.server_version import OLDEST
 from shipper.layout import FileKey
 from shipper.lifecycle import Stop, stop_on_signals, supervised
 from shipper.partition_map import decode
@@ -108,7 +109,9 @@ async def _run_once(plan: Plan[Layout], until: Until, stop: Stop, *, has_worked:
         )
         patience = partial(_patience, until, has_worked=has_worked)
         membership = await _membership(settings, name, stop, patience())
-        discovery = PartitionDiscovery(settings, where, membership.is_unused)
+        creates_first = until is Until.STOPPED and not chosen.read_partitions
+        list_streams = _streams_or_first if creates_first else _streams
+        discovery = PartitionDiscovery(settings, where, membership.is_unused, partial(list_streams, settings))
         parts = WorkerParts(
             place=place,
             settings=chosen,
@@ -262,10 +265,20 @@ SAMPLE = FileKey("2026-01-01", 0, "host.example.net", "/var/log/messages")
 
 
 class PartitionDiscovery:
-    """Finds the partitions of one collector. `is_unused`: the partition map has no host in a partition any more."""
+    """Finds the partitions of one collector. `is_unused`: the partition map has no host in a partition any more.
 
-    def __init__(self, settings: Settings, layout: Layout, is_unused: Callable[[int], bool]) -> None:
+    `streams`: the partitions that have a stream. Raises StreamMissing: there is none.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        layout: Layout,
+        is_unused: Callable[[int], bool],
+        streams: Callable[[], Awaitable[list[int]]],
+    ) -> None:
         self._settings = settings
+        self._streams = streams
         self._layout = layout
         self._is_unused = is_unused
         self._has_checked = False  # whether the chosen partitions have streams
@@ -280,12 +293,12 @@ class PartitionDiscovery:
         there: list[int] = []
         if found and not self._has_checked:
             with contextlib.suppress(StreamMissing):  # the worker reports it
-                there = await _streams(self._settings)
+                there = await self._streams()
             self._has_checked = True
             if missing := sorted(set(found) - set(there)):
                 events.partitions_without_stream(missing=missing, there=there)
         if not found or any(map(self._is_unused, found)):
-            there = there or await _streams(self._settings)
+            there = there or await self._streams()
             chosen = found or there
             found = [number for number in chosen if number in there or not self._is_unused(number)]
         check_template(self._layout, found)
@@ -296,7 +309,9 @@ class PartitionDiscovery:
 async def _streams(settings: Settings) -> list[int]:
     """The partitions that have a stream. Raises StreamMissing: there is none."""
     prefix = settings.logs.subject
-    async with await connect(settings.nats, name="fshipper consume", inbox="_INBOX_collector") as connection:
+    async with await connect(
+        settings.nats, name="fshipper consume", inbox="_INBOX_collector", oldest=OLDEST
+    ) as connection:
         names = [name async for name in pages(connection.api, "STREAM.NAMES", "streams")]
     found = sorted(n for name in names if (n := partition_of_stream(prefix, name)) is not None)
     if not found:
@@ -305,6 +320,18 @@ async def _streams(settings: Settings) -> list[int]:
             hint="create the streams: fshipper partition apply --partitions N",
         )
     return found
+
+
+async def _streams_or_first(settings: Settings) -> list[int]:
+    """As `_streams`, and on an empty server without users the streams are created first."""
+    try:
+        return await _streams(settings)
+    except StreamMissing:
+        created = await partitioner_service("first_streams")(settings)
+        if not created:
+            raise
+        events.first_streams_created(partitions=created)
+        return await _streams(settings)
 
 
 def check_template(where: Layout, partitions: list[int]) -> None:

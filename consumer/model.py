@@ -181,4 +181,5 @@ class PartitionOptions:
     receipt_every: float
     archive: str = ""  #: identity of the archive, which receipts carry
     keep_sources: float = 0.0  #: how long the journal keeps sources that ended; 0: without limit
+    seals_on_request: bool = False  #: whether readers may have open files sealed
     host_text_bytes: int = 0  #: text of a host in a UTC day above which an alert fires; 0: without limit

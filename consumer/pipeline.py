@@ -127,7 +127,7 @@ class Worker:
 
     async def _commit_all(self, inbox: Inbox, taken: list[Delivery]) -> None:
         # One by one where sessions end again and again, so that the message that ends them is named.
-        most = 0 if self._sessions.is_stuck_at(taken[0].sequence) else TEXT_A_PAYLOAD * self._options.batch_bytes
+        most = 0 if self._sessions.is_stuck_at(taken[0].first_sequence) else TEXT_A_PAYLOAD * self._options.batch_bytes
         for messages in _parts(taken, most):
             self._sessions.committing(messages[0])
             batch = await self._commit(inbox, messages)
@@ -260,6 +260,7 @@ class WorkerParts:
             archive=self.place.archive,
             keep_sources=chosen.keep_sources,
             host_text_bytes=chosen.host_text,
+            seals_on_request=chosen.seal_on_request,
         )
 
 

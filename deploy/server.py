@@ -30,6 +30,11 @@ MAX_CONNECTIONS = 60_000
 """Maximum number of connections, if this process may open so many files."""
 FILES_OF_STREAMS = 512
 """Descriptors that connections must leave: a few for each stream. Without them JetStream stops writing."""
+ALWAYS = "always"
+MONITOR_DISTANCE = 4000
+"""From the server's port to its monitoring port, where `fshipper status` seeks the sync setting: 4222 and 8222."""
+LAST_PORT = 65535
+MONITOR_HOST = "127.0.0.1"  # of this machine only: it needs no user
 LOCAL_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 
 CONFIGURATION = """\
@@ -43,7 +48,7 @@ write_deadline: "10s"
 max_pending: 4MB
 max_connections: {connections}
 ping_interval: "20s"
-jetstream {{
+{monitor}jetstream {{
   store_dir: {store}
   max_memory_store: 64MB
   max_buffered_size: 16MB
@@ -62,8 +67,12 @@ class ServerOptions:
     port: Annotated[int, typer.Option(min=-1, max=65535, help="Port; 0 or -1 means a free one.")] = 4222
     store: Annotated[Path | None, typer.Option(help="Where streams are kept [~/.local/share/fshipper/nats].")] = None
     sync: Annotated[
-        str, typer.Option(help="How often data is forced to the disk: `always` where power may fail, or e.g. 10s.")
-    ] = "2m"
+        str,
+        typer.Option(
+            help="When data is forced to the disk: `always` before it is acknowledged, or e.g. every 2m: faster for "
+            "small messages, and a loss of power costs up to that time."
+        ),
+    ] = ALWAYS
 
 
 app = program_of({"server": Command(ServerOptions, "deploy.server:serve")})
@@ -72,7 +81,7 @@ app = program_of({"server": Command(ServerOptions, "deploy.server:serve")})
 def serve(options: ServerOptions) -> None:
     """Check what can be checked, write the server's configuration, and become the server."""
     host, sync = options.host, options.sync
-    if not re.fullmatch(r"always|[1-9]\d*(ms|s|m|h)", sync):
+    if not re.fullmatch(rf"{ALWAYS}|[1-9]\d*(ms|s|m|h)", sync):
         raise UsageError(f"--sync {sync!r} is neither `always` nor a time such as 10s or 2m")
     program = nats_server()
     directory = prepared(options.store or default_store())
@@ -80,7 +89,7 @@ def serve(options: ServerOptions) -> None:
     room = space_for_streams(directory)
     config = write_configuration(directory, host, port, room, sync)
     address = f"[{host}]" if ":" in host else host
-    synced = "each message" if sync == "always" else f"every {sync}"
+    synced = "each message" if sync == ALWAYS else f"every {sync}"
     lines = [
         f"NATS server on nats://{address}:{port}",
         f"store {directory}, at most {room / 2**30:.1f} GiB of streams, forced to the disk: {synced}",
@@ -149,6 +158,20 @@ def free_port(host: str, port: int) -> int:
         ) from None
 
 
+def monitor(port: int) -> str:
+    """The line of the port that shows the sync setting to `fshipper status`; empty: another program uses it."""
+    chosen = port + MONITOR_DISTANCE
+    if chosen > LAST_PORT:
+        return ""
+    try:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((MONITOR_HOST, chosen))
+    except OSError:
+        return ""
+    return f'http: "{MONITOR_HOST}:{chosen}"\n'
+
+
 def space_for_streams(store: Path) -> int:
     """Bytes that the streams may take in all: a part of what is free, with what they take already."""
     taken = 0
@@ -170,6 +193,7 @@ def write_configuration(store: Path, host: str, port: int, room: int, sync: str)
         store=quoted(str(store)),
         max_file=room,
         sync=quoted(sync),
+        monitor=monitor(port),
     )
     try:
         path.write_text(content, encoding="utf-8")

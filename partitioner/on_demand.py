@@ -17,6 +17,7 @@ from shipper import events
 from shipper.control import StreamAnswer, StreamReply, StreamRequest, request_from_json
 from shipper.errors import ShipperError
 from shipper.jetstream.connection import connect
+from shipper.jetstream.server_version import OLDEST
 from shipper.lifecycle import Pulse, Stop, notify
 from shipper.partition_map import PartitionMap
 from shipper.rate_limit import RateLimit
@@ -119,7 +120,9 @@ async def serve(
 
 
 async def _one_session(settings: Settings, limits: StreamLimits, stop: Stop, pulse: Pulse, patience: Patience) -> None:
-    async with await connect(settings.nats, name="fshipper partition serve", inbox="_INBOX_partitioner") as connection:
+    async with await connect(
+        settings.nats, name="fshipper partition serve", inbox="_INBOX_partitioner", oldest=OLDEST
+    ) as connection:
         lost = asyncio.Event()
         connection.on_lost(lost.set)
         serving = StreamProvisioner(ClusterState(connection, settings.logs.subject), limits)

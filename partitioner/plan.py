@@ -177,9 +177,11 @@ def _create(each: DesiredStream, allowed: AllowedChanges) -> Action:
 
 
 def _update(each: DesiredStream, info: Json, allowed: AllowedChanges) -> Action:
-    changes = differences(each.stream, info["config"])
+    stays = each.partition is None and _stays_on_one_server(each.stream, info["config"])
+    wanted = {**each.stream, "num_replicas": 1} if stays else each.stream
+    changes = differences(wanted, info["config"])
     if not changes:
-        return Action(verb=Verb.KEEP, stream=each.name)
+        return Action(verb=Verb.KEEP, stream=each.name, reason=STAYS if stays else "")
     refused = list(impossible(changes, "stream"))
     origin = origin_of(info["config"])
     if origin and each.partition is not None and origin_of(each.stream) is None:
@@ -189,7 +191,15 @@ def _update(each: DesiredStream, info: Json, allowed: AllowedChanges) -> Action:
     risks = [*losses(changes, info), *(unsafe_settings(changes) if each.partition is not None else ())]
     if risks and not allowed.data_loss:
         return _refused(each.name, changes, "; ".join(risks), ALLOW_DATA_LOSS)
-    return Action(verb=Verb.UPDATE, stream=each.name, changes=changes, config=merged(each.stream, info["config"]))
+    return Action(verb=Verb.UPDATE, stream=each.name, changes=changes, config=merged(wanted, info["config"]))
+
+
+STAYS = "it keeps 1 replica: the server replicates no stream that was created with persist_mode async"
+
+
+def _stays_on_one_server(wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> bool:
+    """Whether the server would refuse more replicas: it replicates no asynchronous stream, and changes none."""
+    return actual.get("persist_mode") == "async" and int(wanted.get("num_replicas") or 1) > 1
 
 
 def _consumer(stream: str, config: Mapping[str, Any], info: Json | None, allowed: AllowedChanges) -> Action:

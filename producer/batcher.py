@@ -14,7 +14,7 @@ from producer.rate_limit import RateLimit
 from producer.transform.edits import MOST_NAMES, NO_EDITS, Edits, Text
 from shipper import codec, events
 from shipper.bytes_ops import count_lines, crc32
-from shipper.compression import Compressor
+from shipper.compression import Compressor, to_lines
 from shipper.edit_map import Edit, filtered_bytes, to_map
 from shipper.model import MAX_BLOCK_BYTES, Block, Edited, Encoding, Span
 
@@ -154,14 +154,21 @@ class Encoder:
             map_version=self._destination.place.version if self._destination else 0,
             handoff=piece.handoff,
         )
+        if compressor.encoding is Encoding.PLAIN and lines > 1 and text is None:
+            by_line = to_lines(block, content, piece.crc_before)
+            return Entry(_bare(piece), {}, b"", lines, by_line=by_line)
         payload = compressor.encode(content if text is None else content + self._map(text))
-        bare = piece._replace(data=b"", lead=b"", context=b"")
-        return Entry(bare, codec.to_headers(block), payload, lines, text.redacted if text else {})
+        return Entry(_bare(piece), codec.to_headers(block), payload, lines, text.redacted if text else {})
 
     def _map(self, text: Text) -> bytes:
         """The map that follows the text. Empty for plain lines, and if it would be too long."""
         octets = b"" if self._compressor.encoding is Encoding.PLAIN else to_map(text.edits)
         return octets if len(octets) <= self._edits.map_bytes else b""
+
+
+def _bare(piece: Piece) -> Piece:
+    """`piece` without its bytes."""
+    return piece._replace(data=b"", lead=b"", context=b"")
 
 
 def _together(loads: Iterable[_EditedPiece]) -> list[_EditedPiece]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from producer.charset import Charset
 from producer.fingerprint import Mark
-from shipper.model import End, Handoff, Span
+from shipper.model import End, Handoff, LineMessages, Span
 from shipper.partition_map import PartitionMap
 from shipper.subjects import log_subject
 
@@ -231,16 +231,28 @@ class Piece(NamedTuple):
     charset: Charset = Charset.BYTES
     handoff: Handoff | None = None
     crc: int | None = None  #: of `data`, where it is known
+    crc_before: int = 0  #: of the source up to `span.start`
 
 
 class Entry(NamedTuple):
-    """A piece, encoded as a message."""
+    """A piece, encoded as a message, or as one for each of its lines."""
 
     piece: Piece
     headers: dict[str, str]
     payload: bytes
     lines: int
     redacted: Mapping[str, int] = MappingProxyType({})  #: how often each rule of redaction fired
+    by_line: LineMessages | None = None  #: a message a line; None: `headers` and `payload` are the one message
+
+    @property
+    def messages(self) -> int:
+        """How many messages it is."""
+        return len(self.by_line.lines) if self.by_line else 1
+
+    @property
+    def size(self) -> int:
+        """Bytes of its payloads."""
+        return self.piece.span.length if self.by_line else len(self.payload)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,7 +93,7 @@ class Sessions:
         with checkpoint_needed():
             await migration.read_map(session)
         if migration.place.leaving:
-            await self._control.listen_to_collectors(session)
+            await self._control.listen(session)
             if len(delivery.window):
                 delivery.reopen()
             await migration.arrive(session, self._scheduler)
@@ -432,7 +432,7 @@ def pipeline_of(
     ]
     scheduler = Scheduler(tasks, stop, wake, Pulse("the session"), task.poll)
     handshake = Handshake(checkpoints, delivery, Recovery(destination, task), migration, check)
-    control = ControlHandler(task, delivery, migration, check, linger.follow)
+    control = ControlHandler(task, delivery, migration, check, scans, linger.follow)
     sessions = Sessions(connect, delivery, scheduler, heartbeats, migration, handshake, control)
     delivery.on_acknowledged(check.acknowledged)
     delivery.on_acknowledged(heartbeats.acknowledged)

@@ -102,6 +102,12 @@ class ScanSchedule:
         self._unhinted |= unheard
         self._suspects = grew
 
+    def age(self, *, scan: bool) -> float:
+        """Seconds since the last scan of all files began. `scan`: let the next one come soon."""
+        if scan:
+            self._wake.hint(None)
+        return self._clock() - self._scanned_at
+
     async def run(self, _: Publisher | None = None) -> None:
         """Scan all files if that is due, else check the files with hints and those that are about to end."""
         now, sources = self._clock(), self._delivery.tailer

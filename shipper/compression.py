@@ -1,13 +1,15 @@
 """A block's bytes <-> the payload that travels. Bounded: a payload cannot swell beyond one block and its map."""
 
+import itertools
 import zlib
 
 import zstandard
 
+from shipper import codec
 from shipper.bytes_ops import crc32
 from shipper.edit_map import MAX_MAP_BYTES, Rest, rest_of
 from shipper.errors import Poison
-from shipper.model import MAX_BLOCK_BYTES, Block, Encoding
+from shipper.model import MAX_BLOCK_BYTES, Block, Encoding, LineMessages
 
 ZSTD_FAST = zstandard.ZstdCompressionParameters(
     strategy=zstandard.STRATEGY_FAST,
@@ -47,6 +49,23 @@ class Compressor:
                 return data.removesuffix(b"\n")
             case Encoding.IDENTITY:
                 return data
+
+
+def to_lines(block: Block, text: bytes, source_crc: int) -> LineMessages:
+    """`block`, whose `text` is whole lines, as a message for each. `source_crc`: of the source before it."""
+    lines = text[:-1].split(b"\n")
+    with_ends = [line + b"\n" for line in lines]
+    ends = list(itertools.accumulate(map(len, with_ends), initial=block.span.start))
+    crcs = map(crc32, with_ends)
+    source_crcs = itertools.accumulate(with_ends, lambda crc, line: crc32(line, crc), initial=source_crc)
+    next(source_crcs)
+    places = [
+        b"Log-Span: %d-%d\r\nLog-Crc: %08x-%08x\r\n\r\n" % place
+        for place in zip(ends[:-1], ends[1:], crcs, source_crcs, strict=True)
+    ]
+    headers = codec.to_headers(block) | {"Log-Lines": "1"}
+    del headers["Log-Span"], headers["Log-Crc"]
+    return LineMessages(headers, places, lines)
 
 
 class Decompressor:

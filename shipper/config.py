@@ -34,6 +34,7 @@ ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
     "NATS_KEY": ("nats.key",),
     "NATS_CA": ("nats.ca",),
     "NATS_TLS_FIRST": ("nats.tls_first",),
+    "NATS_MONITOR": ("nats.monitor",),
     "HOSTNAME": ("producer.host",),
     "SHIPPER_FILE": ("producer.files",),
     "SHIPPER_EXCLUDE": ("producer.exclude",),
@@ -62,7 +63,14 @@ ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
 MAY_BE_EMPTY = frozenset({"SHIPPER_LISTEN"})
 """Variables that have a meaning when they are empty; other empty variables count as not set."""
 OTHERS = frozenset(
-    {"SHIPPER_CONFIG", "SHIPPER_STREAM_TARGET", "SHIPPER_REPORT", "SHIPPER_REPORT_TIMEZONE", "SHIPPER_BROWSE"}
+    {
+        "SHIPPER_ACCESS",
+        "SHIPPER_CONFIG",
+        "SHIPPER_STREAM_TARGET",
+        "SHIPPER_REPORT",
+        "SHIPPER_REPORT_TIMEZONE",
+        "SHIPPER_BROWSE",
+    }
 )
 """Variables with our prefix that other programs read: the command line, the blog's own consumer, the report."""
 _OTHER_FLAGS = {

@@ -8,6 +8,7 @@
     ctl.down `ask` `audit --hosts`    marks      MarksReply: how far the host shipped each source
     ctl.down       `partition` verbs  place      PlaceReply: the partition that the host sends to
     `ctl.ask`      `tail -f`          follow     none: the host sends lines early for a while
+    ctl.down `ask` `explain`, `wait`  files      FilesReply: how far a file is, or all that are not archived
 
 A collector also sends a `ReceiptsReply` on `ctl.down` without a request. Every message is one JSON object with
 `"v": 1`. A reader ignores fields that it does not know, and requests of an unknown kind get no reply.
@@ -26,7 +27,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar, get_args
 
-from shipper.json_codec import IF_SET, Absent, Fields, Name, Reader, count, object_in, text, tolerant, written
+from shipper.json_codec import IF_SET, Absent, Fields, Name, Reader, count, items, object_in, text, tolerant, written
 from shipper.subjects import MOVER, control_down, control_up
 
 MAX_QUESTION_BYTES = 64 * 1024
@@ -35,6 +36,8 @@ MAX_MESSAGE_BYTES = 1024 * 1024
 """Maximum size of any other message, in bytes."""
 MAX_RECORDS_BYTES = 512 * 1024
 """Maximum size of the receipts or marks in one reply, in bytes: half of what a server accepts by default."""
+MAX_SECONDS = 1 << 33
+"""Maximum time in a reply, in seconds since 1970: the year 2242. Later ones are no time."""
 MAX_SOURCES = 2000
 """Maximum number of sources in a request or a reply: the newest suffice for a host that lost its checkpoint."""
 REPUBLISHED = ("Nats-Stream", "Nats-Subject")
@@ -46,6 +49,7 @@ _VERSION = {"v": 1}
 _MAX_CRC = (1 << 32) - 1
 _PARTITION = count(most=999_999)
 _NAME = text(200)
+_PATH = text(4096)
 _SOURCE = re.compile("[0-9a-f]{16}")
 _ANY_CLIENT = "_INBOX."
 """The default inbox of every NATS client: where a server has rights for roles, no role listens there."""
@@ -208,7 +212,25 @@ class FollowRequest(_Question):
     ASK: ClassVar = "follow"
 
 
-Request = ReceiptsRequest | StreamRequest | FinishRequest | ResendRequest | MarksRequest | PlaceRequest | FollowRequest
+@dataclass(frozen=True, slots=True)
+class FilesRequest(_Question):
+    """An operator requests how far one file of a host is, or all that are not archived."""
+
+    ASK: ClassVar = "files"
+    file: Annotated[str, _PATH, IF_SET] = ""  #: its name in the archive; empty: all files that are not archived
+    scan: Annotated[bool, IF_SET] = True  #: the host scans its files soon, so that a later reply is about now
+
+
+Request = (
+    ReceiptsRequest
+    | StreamRequest
+    | FinishRequest
+    | ResendRequest
+    | MarksRequest
+    | PlaceRequest
+    | FollowRequest
+    | FilesRequest
+)
 
 
 def request_from_json(fields: Fields) -> Request | None:
@@ -315,6 +337,70 @@ class MarksReply(_Message):
     marks: Annotated[tuple[SourceMark, ...], _records(partial(tolerant, SourceMark))]
 
 
+class FileVerdict(enum.Enum):
+    """Whether a host reads the file that a request names, and if not, why."""
+
+    FOLLOWED = "followed"
+    SECOND_NAME = "second name"  #: it is read, or was, under another name
+    NEW = "new"  #: it came after the last scan
+    UNMATCHED = "unmatched"  #: no pattern of the configuration names it
+    MISSING = "missing"  #: a pattern names it, and no file is there
+    EXCLUDED = "excluded"
+    UNREADABLE = "unreadable"
+    LINK = "link"  #: a symbolic link that is not followed
+    SKIPPED = "skipped"  #: no regular file, a copy, or compressed
+    UNKNOWN = "unknown"
+
+
+class FileMark(NamedTuple):
+    """How far one file is on its way, as its producer knows it; offsets and sizes in bytes."""
+
+    source: str
+    file: str
+    origin: _Offset  #: shipping began there
+    read: _Offset  #: read up to there
+    offset: _Offset  #: acknowledged by the server up to there
+    archived: _Offset  #: up to there an archive has it, as its collector reported
+    size: _Offset  #: at the last scan
+    sequence: _Offset  #: in its stream, of the newest acknowledged block; 0: none, or it is archived
+    changed: Annotated[int, count(most=MAX_SECONDS), Absent(0)]  #: seconds since 1970 of its last change, by its host
+    state: Annotated[str, text(40), Absent("")]  #: of the tailer: `idle`, `holding_line`, ...
+    ended: bool = False  #: nothing more is read of it
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that no server has acknowledged."""
+        return 0 if self.ended else max(0, self.size - self.offset)
+
+    @property
+    def unarchived(self) -> int:
+        """Bytes that a server has acknowledged, and of which no receipt came."""
+        return max(0, self.offset - max(self.origin, self.archived))
+
+
+@dataclass(frozen=True, slots=True)
+class FilesReply(_Message):
+    """How far a host is with one file, or with all files that are not archived."""
+
+    run: Annotated[str, _NAME]  #: differs for each process
+    clock: Annotated[int, count(most=1000 * MAX_SECONDS)]  #: milliseconds since 1970, by the host
+    scanned: Annotated[int, count()]  #: milliseconds since the last scan of all files began
+    partition: Annotated[int, _PARTITION]
+    pending: Annotated[int, count()]  #: files that are not archived; `marks` may have fewer
+    marks: Annotated[tuple[FileMark, ...], _records(partial(tolerant, FileMark))]
+    unreadable: Annotated[int, count(), IF_SET] = 0  #: files that cannot be read and directories that cannot be listed
+    named: Annotated[tuple[str, ...], items(_PATH, 10), IF_SET] = ()  #: some of them
+    unsettled: Annotated[bool, IF_SET] = False  #: something that the last scan found is not known yet
+    leaving: Annotated[bool, IF_SET] = False  #: the host moves to another partition and waits for the last receipts
+    verdict: Annotated[FileVerdict, FileVerdict, IF_SET] = FileVerdict.UNKNOWN  #: of the file that was requested
+    reason: Annotated[str, _PATH, IF_SET] = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether `marks` has every file that is not archived."""
+        return self.pending <= len(self.marks)
+
+
 @dataclass(frozen=True, slots=True)
 class PlaceReply(_Message):
     """The partition that a host sends to, by `version` of the partition map."""
@@ -348,7 +434,7 @@ class FinishReply(_Message):
     open: Annotated[int, count()]  #: files that are not sealed
 
 
-_R = TypeVar("_R", Receipt, SourceMark)
+_R = TypeVar("_R", Receipt, SourceMark, FileMark)
 
 
 def as_many_as_fit(records: Iterable[_R]) -> Iterator[_R]:

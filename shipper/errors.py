@@ -111,6 +111,10 @@ class Unavailable(Fatal):
     exit_code = EXIT_UNAVAILABLE
 
 
+class ServerTooOld(Unavailable):
+    """The server is older than fshipper needs."""
+
+
 class NodeAway(Unavailable):
     """The cluster has too few nodes for so many copies of a stream: one of them is away, or was a moment ago."""
 

@@ -28,6 +28,8 @@ REMOVED_HOSTS_PATH = "_manifest/removed-hosts.jsonl"
 """What was removed of single hosts; a file of its own, for readers that take each line of the other for a whole day."""
 REDACTED_SOURCES_PATH = "_manifest/redacted-sources.jsonl"
 """Sources of which text was redacted: one line a source. Journals keep no sum of them."""
+SEAL_REQUEST_PATH = "_lock/seal-request"
+"""A file that a collector makes if it seals open files on request; a reader requests that by a new time of the file."""
 LIVE_DIRECTORY = "live"
 MAX_NAME_BYTES = 200
 """Bound on an escaped file name, so that prefix, number and suffix still fit into 255 bytes."""

@@ -1,6 +1,6 @@
 """Formats of times in log lines, as data: the families, what each pattern finds, and how a sample decides. Pure.
 
-`docs/reference/formats.md` has an example of each. A template is a regular expression with fields, as of `strftime`;
+`tests/formats.tsv` has an example of each. A template is a regular expression with fields, as of `strftime`;
 every pattern that is made of one has the same meaning in Java and in Python's `re` with `ASCII`: the report evaluates
 them in Spark, a search here.
 """

@@ -21,12 +21,20 @@ if TYPE_CHECKING:
 GROUP = "fshipper.commands"
 
 SUMMARIES = {
+    "up": "Ship, archive and search the logs of this machine, with one command",
+    "down": "End what `fshipper up` runs, and with --remove its data",
     "produce": "Ship log files of this host to the streams",
     "validate": "Check settings and files, and with --connect the server",
+    "migrate": "Write the configuration of another shipper as one of fshipper",
     "consume": "Write what is in the streams to per-host files",
     "hosts": "Give hosts keys and least rights, and take them back",
+    "fleet": "Make a site, and tokens with which hosts join it",
+    "join": "Join a site: key, configuration, start",
+    "leave": "Leave the site: the key of this host ends",
     "partition": "Plan, create, watch, move, save and mend the streams",
     "status": "See every host, how it is and why, and how far each partition is read",
+    "explain": "Show how far a file or a line of a host is, and what to do",
+    "wait": "End when everything up to a time is in the archive",
     "tail": "Show the logs of all hosts merged, and follow new lines",
     "search": "Find lines of all hosts and days in the archive",
     "browse": "Search and follow the logs of all hosts in a browser",

@@ -79,11 +79,19 @@ class Block:
     redacted: tuple[tuple[str, int], ...] = ()  #: how often each rule of the host's redaction fired in it
 
 
+class LineMessages(NamedTuple):
+    """Whole lines of one source, in order, each a message of its own."""
+
+    headers: dict[str, str]  #: that all of them have
+    places: list[bytes]  #: the other headers of each one, as they are on the wire, with the empty line that ends them
+    lines: list[bytes]  #: their payloads
+
+
 class Published(NamedTuple):
-    """An ack: the server has stored a message."""
+    """An ack: the server has stored a message, or all messages of one call."""
 
     token: int  #: the number the publisher gave the message
-    sequence: int  #: its place in the stream
+    sequence: int  #: its place in the stream, or that of the last one
 
 
 class Stored(NamedTuple):
@@ -97,8 +105,15 @@ class Stored(NamedTuple):
     is_unread: bool = False  #: only its sequence is known, because this user may not read it
 
 
+class Run(NamedTuple):
+    """Messages of one line each, of one second, that were put together as one delivery."""
+
+    sequences: tuple[int, ...]
+    times_ns: tuple[int, ...]
+
+
 class Delivery(NamedTuple):
-    """One attempt of the server to deliver a message to a collector."""
+    """One attempt of the server to deliver a message to a collector, or a run of messages as their last one."""
 
     sequence: int  #: place in the stream
     time_ns: int  #: when JetStream stored it; the same on every redelivery
@@ -107,6 +122,34 @@ class Delivery(NamedTuple):
     headers: dict[str, str]
     payload: bytes
     reply: str  #: where an acknowledgement goes
+    run: Run | None = None  #: None: it is one message
+
+    @property
+    def messages(self) -> int:
+        """How many messages it is."""
+        return len(self.run.sequences) if self.run else 1
+
+    @property
+    def first_sequence(self) -> int:
+        """The place of its first message in the stream."""
+        return self.run.sequences[0] if self.run else self.sequence
+
+    @property
+    def first_ns(self) -> int:
+        """When JetStream stored the earliest of its messages."""
+        return min(self.run.times_ns) if self.run else self.time_ns
+
+    @property
+    def last_ns(self) -> int:
+        """When JetStream stored the latest of its messages."""
+        return max(self.run.times_ns) if self.run else self.time_ns
+
+    def apart(self) -> "list[Delivery]":
+        """The messages of a run of plain messages, one by one."""
+        if self.run is None:
+            return [self]
+        each = zip(*self.run, self.payload.split(b"\n"), strict=True)
+        return [self._replace(sequence=at, time_ns=ns, payload=line, run=None) for at, ns, line in each]
 
 
 class Entry(NamedTuple):

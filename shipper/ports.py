@@ -6,7 +6,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from shipper.model import Delivery, Entry, Published, Stored, StreamState
+from shipper.model import Delivery, Entry, LineMessages, Published, Stored, StreamState
 
 MessageHandler = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
 
@@ -55,6 +55,9 @@ class Publisher(ControlSession, Protocol):
     async def publish(self, token: int, subject: str, headers: Mapping[str, str], payload: bytes) -> None:
         """Send without waiting for the server's ack; waits only while the socket's buffer is full."""
 
+    async def publish_lines(self, token: int, subject: str, messages: LineMessages) -> None:
+        """The same for many messages: their ack comes once the last one is acknowledged, in order."""
+
     async def mention(self, subject: str, payload: bytes) -> bool:
         """Send a message that may be lost, without a reply; False: the send buffer is full now.
 
@@ -97,7 +100,10 @@ class Inbox(ControlSession, Protocol):
         """Make the first message with at least `sequence` the next delivery, whatever was acknowledged before."""
 
     async def take(self, at_most_bytes: int, within: float) -> list[Delivery]:
-        """The deliveries that are there, oldest first, at most about `at_most_bytes`; [] after `within` seconds."""
+        """The deliveries that are there, oldest first, at most about `at_most_bytes`; [] after `within` seconds.
+
+        Messages of one line each that follow each other may be one delivery, a run.
+        """
 
     async def ack(self, last: Delivery) -> None:
         """Acknowledge `last` and everything before it."""

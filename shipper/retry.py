@@ -13,13 +13,13 @@ from typing import TypeVar
 import tenacity
 
 from shipper import events
-from shipper.errors import InsecureConnection, RightMissing, ShipperError, Transient, Unavailable
+from shipper.errors import InsecureConnection, RightMissing, ServerTooOld, ShipperError, Transient, Unavailable
 from shipper.lifecycle import Stop
 
 _T = TypeVar("_T")
 
-FOR_A_PERSON = (RightMissing, InsecureConnection)
-"""Errors that no retry cures: a person must change the rights, or the TLS settings of the server or of this program."""
+FOR_A_PERSON = (RightMissing, InsecureConnection, ServerTooOld)
+"""Errors that no retry cures: a person must change the rights, the server, or the TLS settings of both."""
 
 
 class Backoff:
@@ -82,7 +82,7 @@ class Patience:
     def after(self, error: Transient | Unavailable, policy: Backoff) -> float:
         """Seconds to wait after `error`.
 
-        Raises Unavailable: the time limit is over. RightMissing, InsecureConnection: only a person can help. A program
+        Raises Unavailable: the time limit is over. `FOR_A_PERSON`: only a person can help. A program
         whose limit is infinite retries these errors, too: it has files to keep open, and the server may recover.
         """
         limit = self._later if self._group.has_served else self._at_start

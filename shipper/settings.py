@@ -4,11 +4,11 @@ import re
 from collections.abc import Callable, Set
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
-from shipper import zone_names
+from shipper import default_paths, zone_names
 from shipper.codec import MAX_LABELS_BYTES, encode_labels
 from shipper.errors import ConfigError
 from shipper.linear_regex import Linear, PatternError
@@ -75,10 +75,31 @@ def _server(url: str) -> str:
 
 def host_of_url(url: str) -> str:
     """The host in the URL of a server; empty: there is none. Raises ValueError: the port is none."""
-    authority = url.rpartition("://")[2].rpartition("@")[2].partition("/")[0]
-    parts = urlsplit(f"//{authority}")
+    parts = _authority(url)
     _ = parts.port  # reading it checks it
     return parts.hostname or ""
+
+
+def _authority(url: str) -> SplitResult:
+    return urlsplit(f"//{url.rpartition('://')[2].rpartition('@')[2].partition('/')[0]}")
+
+
+CLIENT_PORT, MONITOR_PORT = 4222, 8222
+"""The usual ports of a NATS server."""
+LAST_PORT = 65535
+MONITOR_DISTANCE = 4000
+"""From the port of a server to its monitoring port, as `fshipper server` chooses it: 4222 and 8222."""
+
+
+def _monitors(value: object) -> object:
+    """URLs of monitoring ports, separated by commas."""
+    given = tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
+    for url in given if isinstance(given, list | tuple) else ():
+        scheme, _, rest = str(url).partition("://")
+        parts = urlsplit(str(url))
+        if scheme not in {"http", "https"} or not parts.hostname or not parts.port or "@" in rest:
+            raise ValueError(f"{url!r} is no monitoring port; write http://HOST:8222, or https://HOST:8222")
+    return given
 
 
 def _host_names(value: object) -> object:
@@ -158,6 +179,7 @@ Partitions = Annotated[tuple[int, ...], BeforeValidator(_numbers)]
 Paths = Annotated[tuple[str, ...], BeforeValidator(_paths)]
 Roots = Annotated[Paths, AfterValidator(_absolute)]
 Servers = Annotated[tuple[str, ...], BeforeValidator(_servers), Field(min_length=1)]
+Monitors = Annotated[tuple[str, ...], BeforeValidator(_monitors)]
 Readers = Annotated[str, Field(pattern="^(group|all)$")]
 HostNames = Annotated[tuple[str, ...], BeforeValidator(_host_names)]
 Host = Annotated[str, BeforeValidator(_host)]
@@ -187,6 +209,7 @@ class NatsSettings(_Section):
     ca: Path | None = None  #: authority of the server's certificate (PEM); default: the system's
     tls_first: bool = False  #: start with TLS, for servers with handshake_first
     connect_timeout: Seconds = 5.0  #: timeout for one server
+    monitor: Monitors = ()  #: monitoring ports that show how the servers sync; default: 8222 of the servers in `url`
 
     @property
     def wants_tls(self) -> bool:
@@ -198,6 +221,19 @@ class NatsSettings(_Section):
     def shown_url(self) -> str:
         """The servers for messages, without user names and passwords."""
         return ",".join(re.sub(r"^([a-zA-Z+]+://)?.*@", r"\1", url, flags=re.DOTALL) for url in self.url)
+
+    @property
+    def monitors(self) -> tuple[str, ...]:
+        """The URLs of monitoring ports: those of the settings, else where the servers' may be."""
+        if self.monitor:
+            return self.monitor
+        found: list[str] = []
+        for url in (*self.url, f"127.0.0.1:{_authority(self.url[0]).port or CLIENT_PORT}"):  # as shipped: not outside
+            place = _authority(url)
+            host = f"[{place.hostname}]" if ":" in (place.hostname or "") else place.hostname
+            ports = (MONITOR_PORT, (place.port or CLIENT_PORT) + MONITOR_DISTANCE)
+            found += [f"http://{host}:{port}" for port in ports if port <= LAST_PORT]
+        return tuple(dict.fromkeys(found))
 
 
 class LogsSettings(_Section):
@@ -259,7 +295,7 @@ class CollectorSettings(_Section):
     """What a collector reads, and where it writes."""
 
     name: str = ""  #: name in the manifests; default: the machine's
-    directory: Path = Path("archive")  #: directory of the archive
+    directory: Path = Field(default_factory=default_paths.archive)  #: directory of the archive
     readable_by: Readers = "group"  #: who may read new files of the archive: group or all
     output: str = "messages.log"  #: file of plain messages; with { or %: template for all files
     state: Path | None = None  #: directory of journals; default: in the archive
@@ -275,12 +311,15 @@ class CollectorSettings(_Section):
     receipt_every: Annotated[Seconds, Field(ge=0.1)] = 5.0  #: interval of receipts to a producer
     store: Annotated[str, Field(pattern="^(plain|frames)$")] = "plain"  #: text, or the blocks' frames as received
     merge: Annotated[Size, Field(ge=0)] = 16 * 1024 * 1024  #: smaller segments of a past day are merged; 0: off
+    repack: Annotated[int, Field(ge=0, le=19)] = 12  #: level of zstd of segments of past days; 0: as they were sealed
+    repack_cpu: Annotated[int, Field(ge=1, le=100)] = 10  #: maximum CPU for that in per cent of a core, while idle
     keep_days: Annotated[int, Field(ge=0)] = 0  #: days after which a day is removed; 0: never
     keep_bytes: Annotated[Size, Field(ge=0)] = 0  #: bytes on disk above which old days are removed; 0: never
     keep_by: Annotated[str, Field(pattern="^(hosts|days)$")] = "hosts"  #: hosts: of the largest host; days: of all
     keep_sources: Annotated[Seconds, Field(ge=0)] = 90 * 86400.0  #: how long the journal keeps ended sources
     host_text: Annotated[Size, Field(ge=0)] = 1024**4  #: text of a host in a day and partition, then an alert; 0: off
     serve_partitions: bool = False  #: create streams on request, as `fshipper partition serve`
+    seal_on_request: bool = False  #: seal open files when `fshipper report` makes the report of today
     lease: Annotated[Seconds, Field(ge=1, le=600)] = 5.0  #: time without renewal after which a lease ends
     listen: str = "127.0.0.1:9601"  #: address of the page, /metrics /healthz /readyz /status; empty: none
     allowed_hosts: HostNames = ()  #: other host names in requests to it: a.example.net, *.example.net, *

@@ -17,10 +17,11 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from shipper import layout, moments, units, zone_names
+from shipper import default_paths, layout, moments, units, zone_names
 from shipper.errors import EXIT_OK, EXIT_OTHER, ConfigError, Permanent, Unavailable, UsageError
 from spark_analytics.archive import inventory
 from spark_analytics.archive.archives import Archives
+from spark_analytics.archive.seal_request import seal_open_files
 from spark_analytics.options import (
     CompactOptions,
     PrepareOptions,
@@ -73,7 +74,7 @@ def report(options: ReportOptions) -> int:
     except ValueError as error:
         raise UsageError(str(error), hint="see --wait") from None
     several = bool(options.since or options.until)
-    with _opened(options.out, *_named(options.archive), master=options.master) as (target, *places):
+    with _opened(_out(options.out), *_named(options.archive), master=options.master) as (target, *places):
         source = Archives.of(places)
         dates = _dates(source, options.date, options.since, options.until)
         if not dates:
@@ -82,6 +83,8 @@ def report(options: ReportOptions) -> int:
         session.require_runtime()
         from spark_analytics.pipeline import Request  # noqa: PLC0415 - needs pyspark
 
+        if (today := dt.datetime.now(dt.UTC).date().isoformat()) in dates:
+            seal_open_files([place for place, _ in source.places()], today, lambda text: typer.echo(text, err=True))
         if seconds:
             inventory.until_days_closed(source.read_day, dates, seconds, lambda text: typer.echo(text, err=True))
         gc.set_threshold(GARBAGE_THRESHOLD)
@@ -105,7 +108,8 @@ def prepare(options: PrepareOptions) -> None:
     """Write the class data archive of Java."""
     from spark_analytics.prepare import prepare as write  # noqa: PLC0415
 
-    archive, is_new = write(force=options.force)
+    with Console(stderr=True).status("preparing the classes of Java, about a minute"):
+        archive, is_new = write(force=options.force)
     size = archive.path.stat().st_size // 1_000_000
     typer.echo(f"{archive.path}: {size} MB{'' if is_new else ', written before; nothing to do'}")
 
@@ -113,7 +117,7 @@ def prepare(options: PrepareOptions) -> None:
 def compact(options: CompactOptions) -> None:
     """Write the lines of a day as Parquet."""
     day = moments.day(options.date, dt.datetime.now(dt.UTC).date())
-    with _opened(options.out, *_named(options.archive), master=options.master) as (target, *places):
+    with _opened(_out(options.out), *_named(options.archive), master=options.master) as (target, *places):
         session.require_runtime()
         from spark_analytics import pipeline  # noqa: PLC0415 - needs pyspark
 
@@ -122,7 +126,7 @@ def compact(options: CompactOptions) -> None:
 
 def query(options: QueryOptions) -> None:
     """Run a statement, or a shell for statements. Raises UsageError."""
-    out, form = options.out, options.form
+    out, form = _out(options.out), options.form
     if form not in {"table", "csv", "json"}:
         raise UsageError(f"{form!r} is no format", hint="give --format table, csv or json")
     wanted = bool(options.date or options.since or options.until)
@@ -146,7 +150,7 @@ def week(options: WeekOptions) -> None:
     from spark_analytics.report import week as weeks  # noqa: PLC0415 - need pyspark's types
     from spark_analytics.tables.store import Tables  # noqa: PLC0415
 
-    wanted, out, as_json = options.week, options.out, options.as_json
+    wanted, out, as_json = options.week, _out(options.out), options.as_json
     today = dt.datetime.now(dt.UTC).date()
     named = {"this": weeks.week_of(today), "last": weeks.week_of(today - dt.timedelta(days=7))}.get(wanted, wanted)
     try:
@@ -174,7 +178,7 @@ def week(options: WeekOptions) -> None:
 
 def send(options: SendOptions) -> int:
     """Send reports to the targets of the settings. Returns the exit code. Raises UsageError, ConfigError."""
-    out, date = options.out, options.date
+    out, date = _out(options.out), options.date
     if locations.is_remote(out):
         raise UsageError(f"{out} is not a local directory", hint="copy the reports, and name the copy with --out")
     from spark_analytics.delivery import send as delivery  # noqa: PLC0415 - pydantic takes a moment
@@ -202,9 +206,9 @@ def send(options: SendOptions) -> int:
 def show(options: ShowOptions) -> None:
     """Print a report that was made. Raises UsageError, ConfigError, Unavailable."""
     directory, out = options.directory, options.out
-    if directory and out not in {directory, "report", os.environ.get("SHIPPER_REPORT")}:
+    if directory and out not in {"", directory, os.environ.get("SHIPPER_REPORT")}:
         raise UsageError("the reports are named twice", hint="give their directory as an argument or with --out")
-    with _opened(directory or out) as (location,):
+    with _opened(directory or _out(out)) as (location,):
         path = find_report(location, options.date)
         content = path.read_bytes()
     if options.as_json:
@@ -266,16 +270,19 @@ def _opened(*texts: str, master: str | None = None) -> Iterator[Sequence[Locatio
     shutil.rmtree(kept, ignore_errors=True)
 
 
+def _out(named: str) -> str:
+    """The directory of the reports, also where none is named."""
+    return named or str(default_paths.reports())
+
+
 def _named(archives: Sequence[str] | None) -> list[str]:
     """The archives that `--archive` names; a glob names those of its directories that are archives.
 
-    The variable names one or a glob: typer would split its value at spaces.
+    The variable names one or a glob: typer would split its value at spaces. Without both it is the default archive.
     """
-    archives = archives or [os.environ.get("SHIPPER_DIRECTORY", "")]
+    archives = archives or [os.environ.get("SHIPPER_DIRECTORY") or str(default_paths.archive())]
     if not all(archives):
-        raise UsageError(
-            "no archive is named", hint="give --archive DIR, the collector's directory, or set SHIPPER_DIRECTORY"
-        )
+        raise UsageError("--archive is empty", hint="give --archive DIR, the collector's directory, or leave it out")
     return [each for text in archives for each in _matches(text)]
 
 

@@ -18,8 +18,13 @@ Archive = Annotated[
         show_default=False,
     ),
 ]
-Out = Annotated[str, typer.Option(envvar="SHIPPER_REPORT", help="Where the report is written: a path or a URI.")]
-Reports = Annotated[str, typer.Option(envvar="SHIPPER_REPORT", help="Where the reports are: a path or a URI.")]
+Out = Annotated[
+    str,
+    typer.Option(envvar="SHIPPER_REPORT", help="Where the report is written: a path or a URI.", show_default=False),
+]
+Reports = Annotated[
+    str, typer.Option(envvar="SHIPPER_REPORT", help="Where the reports are: a path or a URI.", show_default=False)
+]
 Day = Annotated[str, typer.Option(help="Day (UTC): YYYY-MM-DD, today or yesterday.")]
 Master = Annotated[
     str | None, typer.Option(help="Spark master; by default all cores of this machine, or the master of spark-submit.")
@@ -32,7 +37,7 @@ class ReportOptions:
 
     context: typer.Context  #: names the command that is called
     archive: Archive = None
-    out: Out = "report"
+    out: Out = ""
     date: Annotated[str, typer.Option(help="Day (UTC) to report: YYYY-MM-DD, today or yesterday.")] = "yesterday"
     since: Annotated[str, typer.Option(help="Report all days of the archive from this one.", show_default=False)] = ""
     until: Annotated[str, typer.Option(help="The last of these days; by default yesterday.", show_default=False)] = ""
@@ -91,7 +96,7 @@ class CompactOptions:
     """Write the lines of a day as Parquet under <out>/raw, for repeated queries."""
 
     archive: Archive = None
-    out: Out = "report"
+    out: Out = ""
     date: Day = "yesterday"
     master: Master = None
 
@@ -107,7 +112,7 @@ class QueryOptions:
         str, typer.Argument(help="A statement; without one, a shell. `lines`: of the days of --since or --date.")
     ] = ""
     archive: Archive = None
-    out: Out = "report"
+    out: Out = ""
     date: Annotated[str, typer.Option(help="A day whose lines the SQL may read.", show_default=False)] = ""
     since: Annotated[str, typer.Option(help="The first of several such days.", show_default=False)] = ""
     until: Annotated[str, typer.Option(help="The last of them; by default yesterday.", show_default=False)] = ""
@@ -119,7 +124,7 @@ class QueryOptions:
 class WeekOptions:
     """Write the report of a week from the tables of its days, without Spark: week-2026-W47.html, .txt and .json."""
 
-    out: Reports = "report"
+    out: Reports = ""
     week: Annotated[str, typer.Option(help="Week (ISO 8601): 2026-W47, this or last.")] = "last"
     as_json: Annotated[bool, typer.Option("--json", help="Print the week as JSON.")] = False
 
@@ -128,7 +133,7 @@ class WeekOptions:
 class SendOptions:
     """Send the report of a day by mail, webhook or Apprise to the targets in the settings; each report once."""
 
-    out: Annotated[str, typer.Option(envvar="SHIPPER_REPORT", help="Directory of the reports.")] = "report"
+    out: Reports = ""
     date: Annotated[
         str, typer.Option(help="Day (UTC) to send: YYYY-MM-DD; by default the last ones.", show_default=False)
     ] = ""
@@ -149,7 +154,7 @@ class SendOptions:
 class ShowOptions:
     """Show a report that was made, without Spark."""
 
-    out: Reports = "report"
+    out: Reports = ""
     date: Annotated[str, typer.Option(help="Day (UTC): YYYY-MM-DD, or latest.")] = "latest"
     as_json: Annotated[bool, typer.Option("--json", help="Print report.json as it is.")] = False
     directory: Annotated[str, typer.Argument(help="The same as --out.", show_default=False)] = ""

@@ -18,6 +18,7 @@ from shipper.main import GROUP
 
 ELSEWHERE = {
     "spark-submit ": "wants a Spark cluster",
+    "sudo apt-get install openjdk": "Java is there",
     "python -m pip wheel": "fetches what builds wheels; tests/deploy/test_packaging.py builds one",
 }
 """Beginnings of commands that are not typed, and why. Those of `SHIMS` in fresh_machine.py are stood in for."""
@@ -36,12 +37,18 @@ RUNNING = (
     "python tests/bad_messages.py 20",
 )
 BEFORE = {
-    "README.md": (),
+    "README.md": RUNNING[:1],
     "docs/development/benchmarks.md": (),
-    "docs/start.md": (),
+    "docs/start.md": RUNNING[:1],
     "docs/guides/one-machine.md": RUNNING[:1],
     "docs/guides/services.md": RUNNING[:1],
     "docs/guides/fleet.md": RUNNING[:1],
+    "docs/guides/join.md": RUNNING[:1],
+    "docs/guides/other-shippers.md": (
+        *RUNNING[:1],
+        "mkdir -p /etc/promtail",
+        "echo 'scrape_configs: [{static_configs: [{labels: {__path__: /var/log/*.log}}]}]' > /etc/promtail/config.yml",
+    ),
     "docs/reference/search.md": (
         *RUNNING,
         "echo 'connection refused, timeout: \"order 7495911\" in a OR (b' > /srv/error.log",

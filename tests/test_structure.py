@@ -12,6 +12,8 @@ from test_architecture import HOUSE, ROOT, definitions, imports, module_of, prod
 pytestmark = pytest.mark.xdist_group("structure")
 
 GLOSSARY = ROOT / "docs/reference/glossary.md"
+PLAIN_WORDS = ROOT / "tests/module_words.txt"
+"""Words in names of modules that need no row in the glossary: plain English, or a standard term of the field."""
 MOST_COLLABORATORS = 6
 """Of one constructor: classes of the project with behaviour that it is given or makes."""
 MOST_IMPORTS = 15
@@ -133,17 +135,20 @@ def long_functions(sources: Sources) -> list[str]:
     ]
 
 
-def unexplained_names(sources: Sources, glossary: str) -> list[str]:
-    """Modules and folders with a word that neither the glossary nor the list of layers has."""
-    known = LAYERS | {_stem(word) for word in re.findall(r"[a-z]+", glossary.lower())}
-    found = []
-    for path in sorted(sources):
-        for part in Path(path).with_suffix("").parts[1:]:
-            words = [word for word in part.strip("_").split("_") if word not in {"", "init", "main"}]
-            if lacking := [word for word in words if word not in known and _stem(word) not in known]:
-                found.append(f"{path}: {', '.join(lacking)}")
-                break
-    return found
+def unexplained_names(sources: Sources, explained: str) -> list[str]:
+    """Modules and folders with a word that is neither explained nor in the list of layers."""
+    known = LAYERS | {_stem(word) for word in re.findall(r"[a-z]+", explained.lower())}
+    return [
+        f"{path}: {', '.join(lacking)}"
+        for path in sorted(sources)
+        if (lacking := [word for word in _words(path) if word not in known and _stem(word) not in known])
+    ]
+
+
+def _words(path: str) -> list[str]:
+    """The words in the name of a module and of its folders below the program."""
+    names = "_".join(Path(path).with_suffix("").parts[1:])
+    return [word for word in names.split("_") if word not in {"", "init", "main"}]
 
 
 def _stem(word: str) -> str:
@@ -175,8 +180,14 @@ def test_no_function_is_longer_than_sixty_lines():
     assert long_functions(product()) == []
 
 
-def test_the_glossary_explains_the_words_of_module_names():
-    assert unexplained_names(product(), _terms(GLOSSARY.read_text(encoding="utf-8"))) == []
+def test_the_words_of_module_names_are_in_the_glossary_or_plain():
+    explained = _terms(GLOSSARY.read_text(encoding="utf-8")) + PLAIN_WORDS.read_text(encoding="utf-8")
+    assert unexplained_names(product(), explained) == []
+
+
+def test_every_plain_word_is_in_the_name_of_a_module():
+    words = {_stem(word) for path in product() for word in _words(path)}
+    assert {word for word in PLAIN_WORDS.read_text(encoding="utf-8").split() if _stem(word) not in words} == set()
 
 
 def _terms(glossary: str) -> str:
@@ -242,6 +253,6 @@ def test_a_module_that_imports_too_much_is_found():
 
 
 def test_a_name_without_an_explanation_is_found():
-    assert unexplained_names({"consumer/wake/turns.py": ""}, "lease") == ["consumer/wake/turns.py: wake"]
+    assert unexplained_names({"consumer/wake/turns.py": ""}, "lease") == ["consumer/wake/turns.py: wake, turns"]
     assert unexplained_names({"consumer/leases/cli.py": ""}, "lease") == []
     assert {"shipper", *HOUSE} - {"tests"}

@@ -7,23 +7,27 @@ import importlib
 import inspect
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from harness import newcomer
 from harness.formats import EXAMPLES
+from harness.situations import situations
 from prometheus_client.metrics import MetricWrapperBase
 from pydantic import BaseModel
 
-from shipper import line_formats, line_levels, line_zones
+from shipper import default_paths, line_formats, line_levels, line_zones
 from shipper.config import ENVIRONMENT
 from shipper.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PROGRAMS = {"producing": "producer", "collecting": "collector", "browsing": "browse", "sessions": "both"}
+HEADINGS = {"producer": "Producer", "collector": "Collector", "browse": "Browse", "both": "Producer and collector"}
 ENDINGS = {"counter": "_total"}
-TABLE = "| key | variable | default | meaning |\n|---|---|---|---|\n"
+TABLE = "| key, variable | default | meaning |\n|---|---|---|\n"
 SIZES = {"GiB": 1024**3, "MiB": 1024**2, "KiB": 1024}
 
 
@@ -52,22 +56,27 @@ def _of(module: str, program: str) -> Iterator[Metric]:
 
 def metrics_page() -> str:
     """docs/reference/metrics.md."""
-    rows = "".join(
-        f"| `{each.name}` | {each.kind} | {', '.join(each.labels)} | {each.program} | {each.meaning} |\n"
-        for each in metrics()
+    sections = "".join(
+        f"\n## {heading}\n\n| name and labels | meaning |\n|---|---|\n{rows}"
+        for program, heading in HEADINGS.items()
+        if (rows := "".join(_metric_row(each) for each in metrics() if each.program == program))
     )
+    histograms = ", ".join(f"`{each.name}`" for each in metrics() if each.kind == "histogram")
     return f"""\
 # Metrics
 
 <!-- Written by `make docs`; edit shipper/events/ instead. -->
 
-Producers serve `/metrics` on port 9600, collectors on port 9601 (`SHIPPER_LISTEN`, by default on 127.0.0.1). The other
-[endpoints](../operations/status.md#endpoints) are on the same port. Every collector reports `fshipper_hosts` and
-`fshipper_partition_...` for all hosts and partitions. [Monitoring](../operations/monitoring.md) has the alerts.
+Producers serve `/metrics` on port 9600, collectors on 9601, browse on 9602 (`SHIPPER_LISTEN`, by default on 127.0.0.1). Every collector reports
+`fshipper_hosts` and `fshipper_partition_...` for all hosts and partitions. [Alerts](../operations/alerts.md) explains the alerts.
 
-| name | kind | labels | program | meaning |
-|---|---|---|---|---|
-{rows}"""
+Names that end in `_total` are counters. {histograms} is a histogram, all others are gauges.
+{sections}"""
+
+
+def _metric_row(metric: Metric) -> str:
+    labels = f"{{{', '.join(metric.labels)}}}" if metric.labels else ""
+    return f"| `{metric.name}{labels}` | {metric.meaning} |\n"
 
 
 class Setting(NamedTuple):
@@ -85,7 +94,10 @@ def settings_of(section: type[BaseModel], name: str) -> Iterator[Setting]:
     comments = dict(re.findall(r"^    (\w+): .*  #: (.*)$", inspect.getsource(section), re.MULTILINE))
     for field, found in section.model_fields.items():
         key = f"{name}.{field}"
-        yield Setting(key, variables.get(key, ""), _shown(found.default), comments[field])
+        default = (
+            "[by user](#default-places)" if found.default_factory is default_paths.archive else _shown(found.default)
+        )
+        yield Setting(key, variables.get(key, ""), default, comments[field])
 
 
 def _shown(value: object) -> str:
@@ -108,7 +120,7 @@ def settings_page() -> str:
         section = field.annotation
         assert isinstance(section, type)
         rows = "".join(
-            f"| `{each.key}` | {f'`{each.variable}`' if each.variable else ''} | {each.default} | {each.meaning} |\n"
+            f"| `{each.key}`{f', `{each.variable}`' if each.variable else ''} | {each.default} | {each.meaning} |\n"
             for each in settings_of(section, name)
         )
         parts.append(f"## [{name}]\n\n{inspect.getdoc(section)}\n\n{TABLE}{rows}")
@@ -133,6 +145,18 @@ partitions = 4
 files = ["/var/log/nginx/*.log"]
 ```
 
+## Default places
+
+| what | root | other users |
+|---|---|---|
+| archive: `consume`, `search`, `tail`, `replay`, `browse`, `audit`, `redact`, `report` | `/var/lib/fshipper/archive` | `~/.local/share/fshipper/archive` |
+| reports: `report` and its commands, without `--out` and `SHIPPER_REPORT` | `/var/lib/fshipper/report` | `~/.local/share/fshipper/report` |
+| checkpoints: `produce` | `/var/lib/fshipper/producer` | `~/.local/state/fshipper/producer` |
+| data of `fshipper up`, its archive included | `/var/lib/fshipper` | `~/.local/share/fshipper` |
+
+`XDG_DATA_HOME` and `XDG_STATE_HOME` replace `~/.local/share` and `~/.local/state`. Versions before 0.2.0 used `./archive` and `./report`.
+In a directory that contains an archive of that name, or a directory `report`, the commands still use these.
+
 {chr(10).join(parts)}"""
 
 
@@ -141,47 +165,55 @@ PROGRAMS_OF_CODE = ("producer", "consumer", "partitioner", "spark_analytics", "s
 
 def structure_page() -> str:
     """docs/development/structure.md."""
-    parts = [f"## `{program}/`\n\n{''.join(_folders(ROOT / program))}" for program in PROGRAMS_OF_CODE]
+    rows = "".join(
+        f"| [{name}/](../../{name}) | {_purpose(ROOT / name / '__init__.py')} |\n"
+        for program in PROGRAMS_OF_CODE
+        for name in _folders(program)
+    )
     return f"""\
 # Structure of the code
 
-<!-- Written by `make docs` from the docstrings of packages and modules; edit these instead. -->
+<!-- Written by `make docs` from the docstrings of packages; edit these and tests/written.py instead. -->
 
-A folder is one concern of a program, a module one mechanism. Terms are in the [glossary](../reference/glossary.md).
+A folder is one concern of a program, a module one mechanism. `make structure` lists all modules with their purpose. Terms are in
+the [glossary](../reference/glossary.md), the modules to read first in [CONTRIBUTING](../../CONTRIBUTING.md#the-map).
 
-* Programs never import each other. They share `shipper/`. `deploy/` starts programs and imports none.
-* `spark_analytics/` imports only the modules of `shipper/` that need no clock, disk or network, because it runs on a cluster.
-* Folders of a program do not import each other in a cycle.
-* A third-party library has one owner: `nats` in `shipper/jetstream/`, `watchdog` in `producer/discovery/watcher.py`, `tenacity` in
-  `shipper/retry.py`, `structlog` in `shipper/telemetry.py`, `pyspark` and `pyarrow` in `spark_analytics/`,
-  `duckdb` in `spark_analytics/aggregate/engine.py`.
+```text
+ producer --> NATS JetStream --> consumer --> archive --> spark_analytics     programs: they never import each other
+                    ^
+               partitioner                                deploy              starts programs and imports none of them
+ ----------------------------------------------------------------------
+ shipper/jetstream  shipper/events  shipper/*.py                              shared by the programs
+ pure modules of shipper/: no clock, disk or network                          all that spark_analytics imports of it
+```
 
-[test_architecture.py](../../tests/test_architecture.py) and [test_structure.py](../../tests/test_structure.py) check these rules.
+[test_architecture.py](../../tests/test_architecture.py) and [test_structure.py](../../tests/test_structure.py) check these rules:
 
-## Start here
+* Programs share only `shipper/`. `spark_analytics/` imports only its pure modules, because it runs on a cluster.
+* Modules of a program, and its folders, do not import each other in a cycle. A class name is unique in its program.
+* A third-party library has one owner: `nats` is imported in `shipper/jetstream/` only. `OWNERS` in test_architecture.py lists the others.
+* A constructor has at most six collaborators, a function 60 lines, and a module imports at most 15 others of the project.
+* The words of module names are in the glossary or in [module_words.txt](../../tests/module_words.txt).
 
-| question | module |
+| folder | purpose |
 |---|---|
-| How does a producer ship a file? | [producer/pipeline.py](../../producer/pipeline.py), then [producer/tailer/tailer.py](../../producer/tailer/tailer.py) |
-| How does a collector write a batch durably? | [consumer/pipeline.py](../../consumer/pipeline.py), then [consumer/commit/applier.py](../../consumer/commit/applier.py) |
-| What decides that a block is a duplicate? | [consumer/commit/watermark.py](../../consumer/commit/watermark.py) |
-| How is a report made? | [spark_analytics/pipeline.py](../../spark_analytics/pipeline.py) |
-| Which events, log lines and metrics exist? | [shipper/events/](../../shipper/events) |
-| What do programs require of the network? | [shipper/ports.py](../../shipper/ports.py); `tests/contract/` tests it against a real server and the in-memory one |
-
-{"".join(parts)}"""
+{rows}"""
 
 
-def _folders(program: Path) -> Iterator[str]:
-    for folder in [program, *sorted(path.parent for path in program.glob("*/__init__.py"))]:
-        name = folder.relative_to(ROOT).as_posix()
-        heading = "" if folder == program else f"### `{name}/`\n\n"
-        rows = "".join(f"| [{path.stem}](../../{name}/{path.name}) | {_purpose(path)} |\n" for path in _modules(folder))
-        yield f"{heading}{_purpose(folder / '__init__.py')}\n\n| module | purpose |\n|---|---|\n{rows}\n"
+def module_list() -> str:
+    """Every module with the first sentence of its docstring, for `make structure`."""
+    return "\n".join(
+        f"{f'{name}/{path.name}':<48} {_purpose(path)}"
+        for program in PROGRAMS_OF_CODE
+        for name in _folders(program)
+        for path in sorted((ROOT / name).glob("*.py"))
+        if path.stem != "__init__"
+    )
 
 
-def _modules(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.glob("*.py") if path.stem != "__init__")
+def _folders(program: str) -> list[str]:
+    packages = [path.parent for path in (ROOT / program).rglob("__init__.py")]
+    return sorted(folder.relative_to(ROOT).as_posix() for folder in packages)
 
 
 def _purpose(path: Path) -> str:
@@ -194,53 +226,58 @@ def tables_page() -> str:
     """docs/reference/tables.md: the data dictionary. Needs pyspark."""
     dictionary = importlib.import_module("spark_analytics.tables.dictionary")
     schemas = importlib.import_module("spark_analytics.tables.schemas")
+    fields = [(table, field) for table, schema in schemas.TABLES.items() for field in schema]
     tables = "".join(
         f"| `{name}` | {dictionary.ROWS[name]} | `{' '.join(schema.names)}` |\n"
         for name, schema in schemas.TABLES.items()
     )
-    sections = "".join(_table_section(name, schema, dictionary) for name, schema in schemas.TABLES.items())
-    return TABLES_HEAD.format(tables=tables) + sections
+    common: dict[str, str] = {}
+    own: dict[str, str] = {}
+    other_names: dict[str, None] = {}
+    for table, field in fields:
+        unit, meaning, known_as = dictionary.column(table, field.name)
+        kind = field.dataType.simpleString()
+        has_unit = kind in NUMBERS and unit not in meaning
+        row = f"| `{field.name}` {kind} | {meaning}{f' [{unit}]' if has_unit else ''} |\n"
+        is_own = field.name in dictionary.OF_TABLE.get(table, {})
+        if is_own:
+            own[table] = own.get(table, "") + row
+        else:
+            assert common.setdefault(field.name, row) == row
+        if known_as:
+            column = f"`{field.name}`{f' of `{table}`' if is_own and field.name in dictionary.COMMON else ''}"
+            other_names[f"| {column} | {known_as} |\n"] = None
+    sections = "".join(f"\n## Columns of `{table}` only\n\n{COLUMNS}{rows}" for table, rows in own.items())
+    return TABLES_PAGE.format(
+        tables=tables, common=COLUMNS + "".join(common.values()), sections=sections, other_names="".join(other_names)
+    )
 
 
-def _table_section(name: str, schema: Any, dictionary: Any) -> str:
-    rows = []
-    for field in schema:
-        unit, meaning, known_as = dictionary.column(name, field.name)
-        otel, _, ecs = known_as.partition(" / ")
-        other = [f"`{text}`" if text and text != "-" else "" for text in (otel, ecs)]
-        rows.append(
-            f"| `{field.name}` | {field.dataType.simpleString()} | {unit} | {meaning} | {other[0]} | {other[1]} |\n"
-        )
-    head = "| column | type | unit | meaning | OpenTelemetry | ECS |\n|---|---|---|---|---|---|\n"
-    return f"\n## `{name}`\n\nOne row per {dictionary.ROWS[name]}.\n\n{head}{''.join(rows)}"
+NUMBERS = {"int", "bigint", "double", "binary"}
+"""Types that do not show the unit of a column."""
 
+COLUMNS = "| column, type | meaning [unit] |\n|---|---|\n"
 
-TABLES_HEAD = """\
+TABLES_PAGE = """\
 # Report tables
 
 <!-- Written by `make docs`; edit spark_analytics/tables/dictionary.py instead. -->
 
-`fshipper report` writes each table to `OUT/tables/<name>/date=YYYY-MM-DD/` as Parquet (zstd). How and when tables are replaced:
-[report.md](report.md).
+`fshipper report` writes each table to `OUT/tables/<name>/date=YYYY-MM-DD/` as Parquet (zstd). [Report](report.md) describes when a table
+is replaced. In the shell of `fshipper report query`, `\\d NAME` shows this page for one table.
 
-* `date` is the UTC day on which JetStream stored the lines, so a closed day does not change. Times are UTC. Sizes are bytes of the
-  text. `file` is the path on the host.
-* `lines` of `file_daily`, `host_daily`, `partition_daily`, `audit` and `runs` are newlines, as `wc -l` counts them.
-* `hourly`, patterns, levels, authentication and requests also count a last line without a newline: `lines - unfinished` of
-  `hourly` is what the other tables have. `bytes` are equal in all tables.
-* Baseline columns (`baseline_days`, `median7_*`) use the seven days before (`--baseline-days`); they are null without a baseline.
-* `host_daily` also has hosts of the baseline that sent nothing (0 lines). A sealed file that no manifest lists has its own row in
-  `audit`. The table `runs` is replaced last.
-* Names are stable: a column is not removed, and does not change its meaning, within a major version. New columns may be added; they are
-  null in tables of older versions.
+* `date` is the UTC day on which JetStream stored the lines, so a closed day does not change. Times are UTC. Sizes are bytes of the text.
+* `lines` are newlines, as `wc -l` counts them. In `hourly`, `access_*`, `auth_daily`, `event_daily` and patterns they include a last
+  line without a newline: `lines - unfinished` of `hourly` is what the other tables have.
+* Columns of the baseline (`baseline_days`, `median7_*`) use the seven days before (`--baseline-days`). Without a baseline they are null.
+* Within a major version no column is removed or changes its meaning. New columns are null in tables of older versions.
 
 | table | one row per | columns |
 |---|---|---|
 {tables}
 ## Examples
 
-`fshipper report query` opens a shell for Spark SQL. Any other reader of Parquet can read the tables, also during a report. The paths below are
-relative to the directory of the report.
+Any reader of Parquet can read the tables, also during a report. The paths are relative to the directory of the report.
 
 DuckDB, the ten files with the most errors of all days:
 
@@ -266,18 +303,27 @@ SELECT date, level, lines, template
 FROM pattern_daily JOIN patterns USING (date, pattern_id)
 WHERE is_new OR is_new IS NULL ORDER BY date, lines DESC LIMIT 20
 ```
-"""
+
+## Columns
+
+A column means the same in every table, unless a section below describes it for one table.
+
+{common}{sections}
+## Names in OpenTelemetry and ECS
+
+| column | OpenTelemetry / ECS |
+|---|---|
+{other_names}"""
 
 
 def formats_page() -> str:
     """docs/reference/formats.md."""
-    rows = "".join(
-        f"| {one.name} | {_code(one.line)} | {one.time.replace('T', ' ') or '-'}"
-        f" | {one.zone or ('host' if one.time else '-')} | {one.level} |\n"
-        for one in EXAMPLES
-    )
+    tools: dict[str, dict[str, None]] = {}
+    for name in sorted({one.name for one in EXAMPLES} - RULES_OF_LINES, key=str.lower):
+        tool, _, form = name.partition(", ")
+        tools.setdefault(tool, {}).update({form: None} if form else {})
     return FORMATS_PAGE.format(
-        rows=rows,
+        tools=", ".join(tool + (f" ({'; '.join(forms)})" if forms else "") for tool, forms in tools.items()),
         names=", ".join(f"`{name}` {offset}" for name, offset in line_zones.NAMES.items() if name != "Z"),
         ambiguous=", ".join(f"`{name}`" for name in line_zones.AMBIGUOUS),
         time=", ".join(f"`{path}`" for path in line_formats.TIME_PATHS),
@@ -285,25 +331,21 @@ def formats_page() -> str:
     )
 
 
-def _code(line: str) -> str:
-    """A line as code in a cell of a table."""
-    shown = line.replace("\x1b", "\\e").replace("\t", "\\t").replace("|", "\\|")
-    return f"`` {shown} ``" if "`" in shown else f"`{shown}`"
-
+RULES_OF_LINES = {"IANA name", "ambiguous zone", "words that are no level"}
+"""Examples that show a rule, and are no format of a tool."""
 
 FORMATS_PAGE = """\
 # Formats of log lines
 
 <!-- Written by `make docs`; edit tests/formats.tsv and shipper/line_*.py instead. -->
 
-Search, browse, `tail` and the report read times by the same tables: [line_formats.py](../../shipper/line_formats.py) (times),
-[line_zones.py](../../shipper/line_zones.py) (zones) and [line_levels.py](../../shipper/line_levels.py) (levels). A test compares what a
-search and the report find for each line below and for random changes of them.
+Search, browse, `tail` and the report find the time and the level of a line by the same tables.
+[formats.tsv](../../tests/formats.tsv) has a line of each format below, with its time, zone and level; tests hold search and report to it.
 
-* The first 200 lines of a file decide its format. A line of another format is compared with all formats whose time is at the start of
-  the line. A file that mixes formats gets each line by its own format.
-* A line without a time in a file with times continues the record before it: a search gives it the time of that record, and the report
-  gives it no level.
+{tools}.
+
+* The first 200 lines of a file decide its format. Any other line is compared with all formats whose time is at the start of the line.
+* A line without a time continues the record before it: a search gives it the time of that record, the report gives it no level.
 * Colours (ANSI sequences) are ignored.
 * A clock of 12 hours needs AM or PM. `11/28/2026` is month first if that is possible, `28/11/2026` is day first.
 * A time since the start of the machine (`[12345.678901]` of dmesg) is no time.
@@ -311,33 +353,24 @@ search and the report find for each line below and for random changes of them.
 
 ## Zones
 
-* After a time, with or without a blank: `Z`, `+02:00`, `+0200`, `+02`, `-03`, a name of the list below, an IANA name
-  (`[Europe/Berlin]`).
-* A time without a zone is of the zone of the host, if the [manifest](archive-format.md) has it (field `zone`), else UTC. An hour that
+* After a time, with or without a blank: `Z`, `+02:00`, `+0200`, `+02`, `-03`, a name of the list below, an IANA name (`[Europe/Berlin]`). Any other
+  word is no zone.
+* A time without a zone is in the zone of the host, if the [manifest](archive-format.md) has it (field `zone`), else in UTC. An hour that
   occurs twice when clocks go back is the first of the two. A time that is left out when they go forward is read as if they had not.
-* Several zones have the names {ambiguous}. Such a name means the zone of the host if that zone uses the name. Else the names that are in
-  the list below have the offset there. The offset of the others is not known: the line has no time, but keeps its level, and counts in
-  `no_ts_lines`.
-* A word that is not in the list is no zone.
+* {ambiguous} are names of several zones. Such a name is the zone of the host if that zone uses it, else the offset in the list below. Without
+  an offset in the list, the line has no time, but keeps its level, and counts in `no_ts_lines`.
 
-Names: {names}.
+{names}.
 
 ## JSON
 
 The first key that exists has the time: {time}. Numbers are seconds, milliseconds, microseconds or nanoseconds since 1970, by their size. A
 dot leads into an object, or into a text that is one.
 
-The first key that names a level has the level: {level}. Values are words, letters (MongoDB), or numbers: 0 to 7 are those of syslog (GELF,
-the journal), 10 to 60 those of bunyan and pino, 100 to 600 those of Monolog; severity numbers are those of OpenTelemetry. Without a level,
-the status of a request decides, then the text in `log`, `message`, `msg` or `MESSAGE`.
-
-## Examples
-
-`host` in column zone: the line has no zone; the time is that of a host in UTC. `\\e` is the escape character, `\\t` a tab.
-
-| format | line | time, UTC | zone | level |
-|---|---|---|---|---|
-{rows}"""
+The first key that names a level has the level: {level}. Values are words, letters (MongoDB), or numbers: 0 to 7 of syslog (GELF, the journal),
+10 to 60 of bunyan and pino, 100 to 600 of Monolog, severity numbers of OpenTelemetry. Without a level, the status of a request decides, then
+the text in `log`, `message`, `msg` or `MESSAGE`.
+"""
 
 
 def severity_page() -> str:
@@ -347,7 +380,7 @@ def severity_page() -> str:
     model = importlib.import_module("spark_analytics.report.model")
     rows: list[tuple[str, str, str]] = []
     for kind, name in events.NAMES.items():
-        rows.append((events.severity(kind), f"`event`, {name}", "events"))
+        rows.append((events.severity(kind), name, "events"))
     for kind, state in model.TROUBLES.items():
         found = verdict.severity_of(model.Finding(kind=kind, state=state, text=""))
         rows.append((found.value, f"`{kind}`", "completeness"))
@@ -355,8 +388,12 @@ def severity_page() -> str:
         found = verdict.SEVERITIES.get(kind, model.Severity.NOTE)
         rows.append((found.value, f"`{kind}`", verdict.SECTIONS.get(kind, "completeness")))
     order = [severity.value for severity in model.Severity]
-    rows.sort(key=lambda row: order.index(row[0]))
-    table = "".join(f"| `{severity}` | {kind} | {section} |\n" for severity, kind, section in rows)
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for severity, kind, section in sorted(rows, key=lambda row: order.index(row[0])):
+        kinds.setdefault((severity, section), []).append(kind)
+    table = "".join(
+        f"| `{severity}` | {section} | {', '.join(each)} |\n" for (severity, section), each in kinds.items()
+    )
     return f"""\
 # Severity of findings
 
@@ -370,11 +407,10 @@ Each finding of a [report](report.md) has one of three severities. `report.json`
 | `look` | unusual: check it today |
 | `note` | worth knowing, nothing to do |
 
-* Findings are sorted by the state of the archive, then by severity. The severity of a day is that of its worst finding.
-* The verdict of a week is that of its worst day: by state, then by severity, then the earliest.
-* Damaged and lost bytes are always `act`, doubled bytes always `look`. Kinds that are not in the table are `note`.
+* Findings are sorted by the state of the archive, then by severity. The severity of a day is that of its worst finding, that of a week that of its worst day.
+* Damaged and lost bytes are always `act`, doubled bytes always `look`. Kinds that are not in the table are `note`. All events are of the kind `event`.
 
-| severity | kind | section of the page |
+| severity | section of the page | kinds |
 |---|---|---|
 {table}"""
 
@@ -384,22 +420,88 @@ def report_schema() -> str:
     return json.dumps(importlib.import_module("spark_analytics.report.json_export").schema(), indent=1) + "\n"
 
 
+def situations_page() -> str:
+    """docs/reference/situations.md."""
+    rows = {"Status": "", "Search": ""}
+    for each in situations().values():
+        if each.note:
+            rows[each.area] += f"| `{each.shown.replace('|', chr(92) + '|')}` | {each.note} |\n"
+    return SITUATIONS_PAGE.format(status=rows["Status"], search=rows["Search"])
+
+
+SITUATIONS_PAGE = """\
+# What status and search show, and why
+
+<!-- Written by `make docs`; edit tests/situations.tsv instead. -->
+
+One cause has one sentence. This page explains those that leave a question open; [situations.tsv](../../tests/situations.tsv) lists all, and a test
+brings each situation about. `…` is any text, and numbers are examples.
+
+## Status
+
+| shown | cause, next step |
+|---|---|
+{status}
+## Search
+
+| shown | cause, next step |
+|---|---|
+{search}"""
+
+
+def first_mistakes_page() -> str:
+    """docs/operations/first-mistakes.md."""
+    answered = "".join(
+        f"| {each.what} | {_answer(each.answer)} | {each.code} |\n" for each in (*newcomer.ALONE, *newcomer.TOGETHER)
+    )
+    noted = "".join(f"| {each.what} | {_answer(each.answer)} |\n" for each in newcomer.NOTED)
+    shipped = ", ".join(what for what, _ in newcomer.SHIPPED)
+    return f"""\
+# First mistakes
+
+<!-- Written by `make docs` from tests/harness/newcomer.py, which tests/deploy/test_up_mistakes.py types for real. -->
+
+What a newcomer mistypes, and a part of the answer. Each message also has the next step. Nothing is lost or stored twice.
+
+| mistake | the answer contains | exit code |
+|---|---|---|
+{answered}
+`fshipper up` runs in these cases, and prints a note:
+
+| case | the note contains |
+|---|---|
+{noted}
+It ships without a note: {shipped}. Other mistakes are in [Safe mistakes](mistakes.md).
+"""
+
+
+def _answer(text: str) -> str:
+    """A part of a message, in a code span also where it contains backquotes; paths of the test are below /home/me."""
+    plain = text.replace("HOME", "/home/me")
+    return (f"`` {plain} ``" if "`" in plain else f"`{plain}`") if plain else "nothing"
+
+
 PAGES = {
+    "operations/first-mistakes.md": first_mistakes_page,
     "reference/formats.md": formats_page,
     "development/structure.md": structure_page,
     "reference/metrics.md": metrics_page,
     "reference/severity.md": severity_page,
     "reference/settings.md": settings_page,
+    "reference/situations.md": situations_page,
     "reference/tables.md": tables_page,
     "../spark_analytics/templates/report.schema.json": report_schema,
 }
 
 
-def main() -> None:
-    """Write them all."""
+def main(command: str = "write") -> None:
+    """Write all documents, or print the modules: `written.py modules`."""
+    if command == "modules":
+        print(module_list())
+        return
     for name, page in PAGES.items():
         (DOCS / name).write_text(page())
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -24,7 +24,7 @@ POLL_SECONDS = 0.005
 def produce(place: Place) -> list[Reading]:
     """One after the other, each into a fresh server; who is first alternates."""
     found: dict[str, list[Reading]] = {}
-    for of in _in_turn(PRODUCER, BARE_PRODUCER, place):
+    for of in in_turn(PRODUCER, BARE_PRODUCER, place):
         settled()
         with stage(place.directory / of.replace(" ", "-")) as on:
             found[of] = _measured(of, on, place, _publishing, _first_published)
@@ -36,7 +36,7 @@ def collect(place: Place) -> list[Reading]:
     found: dict[str, list[Reading]] = {}
     with stage(place.directory / "stage") as on:
         on.produce("--once", place.source.path).end()
-        for of in _in_turn(COLLECTOR, BARE_COLLECTOR, place):
+        for of in in_turn(COLLECTOR, BARE_COLLECTOR, place):
             settled()
             found[of] = _measured(of, on, place, _pulling, _first_written)
             if of == BARE_COLLECTOR:
@@ -45,7 +45,7 @@ def collect(place: Place) -> list[Reading]:
     return _compared(found[COLLECTOR], found[BARE_COLLECTOR])
 
 
-def _in_turn(ours: str, bare: str, place: Place) -> tuple[str, str]:
+def in_turn(ours: str, bare: str, place: Place) -> tuple[str, str]:
     return (ours, bare) if place.number % 2 else (bare, ours)
 
 

@@ -110,7 +110,7 @@ def _theirs(name: str, daemon: str, place: Place, directory: str) -> list[Readin
     began = time.monotonic()
     peer = _started(name, daemon, source, place.directory / directory)
     try:
-        ended = _until_silent(peer.target, source.size)
+        ended = until_silent(peer.target, source.size)
         used = [program.stop() for program in (peer.sender, peer.receiver)]
     finally:
         peer.sender.kill()
@@ -126,11 +126,11 @@ def _theirs(name: str, daemon: str, place: Place, directory: str) -> list[Readin
 
 
 def _started(name: str, daemon: str, source: Source, directory: Path) -> Peer:
-    port = _free_port()
+    port = free_port()
     sends, receives = CONFIGURATIONS[name]
     facts = {"host": HOST, "source": source.path, "port": port, "target": directory / "target"}
     receiver = _rsyslogd(daemon, directory / "receiver", GLOBAL + RECEIVER + receives, facts)
-    _until_listening(port)  # a sender that is refused rests for a while
+    until_listening(port)  # a sender that is refused rests for a while
     sender = _rsyslogd(daemon, directory / "sender", GLOBAL + SENDER + sends, facts)
     return Peer(sender, receiver, directory / "target" / HOST / "bench.log")
 
@@ -144,7 +144,7 @@ def _rsyslogd(daemon: str, directory: Path, configuration: str, facts: dict[str,
     return Program(command, {"PATH": "/usr/sbin:/usr/bin:/bin"}, directory / "rsyslogd.log")
 
 
-def _until_silent(path: Path, size: int) -> float:
+def until_silent(path: Path, size: int) -> float:
     """When the file had grown for the last time (monotonic): to the size of the source, or to nothing more."""
     had, grew = 0, time.monotonic()
     while had < size and time.monotonic() - grew < SILENCE_SECONDS:
@@ -167,7 +167,7 @@ def _lines(path: Path) -> "Counter[bytes]":
         return Counter(line.rstrip(b"\n") for line in lines)
 
 
-def _until_listening(port: int) -> None:
+def until_listening(port: int) -> None:
     deadline = time.monotonic() + 10.0
     while time.monotonic() < deadline:
         with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
@@ -176,7 +176,7 @@ def _until_listening(port: int) -> None:
     raise FailedError("rsyslogd does not listen")
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -18,7 +18,7 @@ from consumer.archive.journal_snapshot import JournalSnapshots, journal_director
 from consumer.archive.parts import ROUNDED_NS, Part, is_archive, of_segment
 from consumer.archive.segment_reader import SegmentReader
 from consumer.archive.selection import Wanted
-from shipper import layout, manifest
+from shipper import default_paths, layout, manifest
 from shipper.errors import ConfigError
 
 OPEN_PROBES = 6
@@ -108,7 +108,7 @@ class ArchiveReader:
         if not is_archive(self.directory):
             raise ConfigError(
                 f"there is no archive at {self.directory.absolute()}",
-                hint="name the collector's directory: --archive DIR",
+                hint=default_paths.find_archive_hint(self.directory),
             )
         try:
             return str(json.loads((self.directory / IDENTITY).read_bytes())["id"])

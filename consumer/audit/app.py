@@ -36,7 +36,7 @@ from shipper.table_printer import BAD, CHANGED, SAME, STACK, fitted, print_lines
 from shipper.units import counted, format_bytes, printable
 
 EXIT_INCOMPLETE = 2
-_NAME_IT = "name the collector's directory: fshipper audit DIRECTORY, or SHIPPER_DIRECTORY; by default it is ./archive"
+_NAME_IT = "name the collector's directory: fshipper audit DIRECTORY, or SHIPPER_DIRECTORY; `fshipper up` makes one"
 
 _OWNER_HINT = "run it as the collector's user, for example: sudo -u fshipper fshipper audit --repair-duplicates --yes"
 

@@ -3,7 +3,7 @@
 `consumer/pipeline.py` has the order of the steps after that: sync, commit, acknowledge.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from consumer.commit.batch import Batch, GrowingFile, Hole
@@ -23,7 +23,7 @@ from consumer.commit.watermark import (
     lost_before,
     missing_before,
 )
-from consumer.model import ArchivedSource, PartitionOptions, SourceKey
+from consumer.model import ArchivedSource, PartitionOptions, Position, SourceKey
 from shipper import codec, control
 from shipper.compression import Compressor, Decompressor
 from shipper.errors import Poison
@@ -72,17 +72,16 @@ class Applier:
         Raises OSError, sqlite3.Error: the archive has trouble.
         """
         self._forks.begin_batch()
-        for delivery in batch.messages:
-            batch.outcomes[self._stage_message(delivery, batch)] += 1
+        for delivery in _apart(batch):
+            batch.outcomes[self._stage_message(delivery, batch)] += delivery.messages
         batch.complete()
         self._store.write(batch, batch.growing.values())
         return batch
 
     def _stage_message(self, delivery: Delivery, batch: Batch) -> str:
         """Stage a block, one plain line, or the marker of a host that moved. Returns the outcome."""
-        host, headers, at = "", delivery.headers, batch.journal.position
-        # of a message without offsets: it is read again for a hole, or in a new history of the stream
-        is_applied = delivery.sequence <= at.applied or delivery.time_ns <= at.plain_after_ns
+        host, headers = "", delivery.headers
+        is_applied = _is_applied(delivery.sequence, delivery.time_ns, batch.journal.position)
         try:
             host = parse_log_subject(delivery.subject).host
             if control.is_republished(headers):
@@ -178,6 +177,29 @@ class Applier:
             self._ready.add(file.path, at, payload, text_bytes=length, lines=block.lines, time_ns=time_ns)
         if file.is_large:
             self._store.write(batch, [file])
+
+
+def _apart(batch: Batch) -> Iterator[Delivery]:
+    """The messages of `batch`. A run of plain messages is taken apart if it may not be applied as a whole."""
+    for delivery in batch.messages:
+        if delivery.run is None or not codec.is_plain(delivery.headers) or _is_one(delivery, batch.journal.position):
+            yield delivery
+        else:
+            yield from delivery.apart()
+
+
+def _is_one(delivery: Delivery, at: Position) -> bool:
+    """Whether no message of a run is applied already, or has a subject for which it becomes a dead letter."""
+    try:
+        parse_log_subject(delivery.subject)
+    except Poison:
+        return False
+    return not _is_applied(delivery.first_sequence, delivery.first_ns, at)
+
+
+def _is_applied(sequence: int, time_ns: int, at: Position) -> bool:
+    """Whether a message without offsets is read again, for a hole or in a new history of the stream."""
+    return sequence <= at.applied or time_ns <= at.plain_after_ns
 
 
 def _checked(block: Block) -> Block:

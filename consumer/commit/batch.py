@@ -87,8 +87,8 @@ class GrowingFile:
             raise ArchiveTrouble(f"{self.path} is not sealed yet")
         self.is_changed = True
         if self.is_new:
-            self._first_seq = self._last_seq = sequence = delivery.sequence
-            self._first_ns = self._last_ns = time_ns = delivery.time_ns
+            self._first_seq = self._last_seq = sequence = delivery.first_sequence
+            self._first_ns = self._last_ns = time_ns = delivery.first_ns
             self.committed = replace(
                 self.committed, first_seq=sequence, last_seq=sequence, first_ns=time_ns, last_ns=time_ns
             )
@@ -108,14 +108,13 @@ class GrowingFile:
                 self._mark = mark
             self._put(data, frame, crc)
             self._last_source, self._ends_open = source, not data.endswith(b"\n")
-        if sequence > self._last_seq:
-            self._last_seq = sequence
-        elif sequence < self._first_seq:  # read again, for a hole that was given up
-            self._first_seq = sequence
-        if time_ns > self._last_ns:
-            self._last_ns = time_ns
-        elif time_ns < self._first_ns:  # the server's clock may be set back
-            self._first_ns = time_ns
+        self._last_seq = max(self._last_seq, sequence)
+        if (first := delivery.first_sequence) < self._first_seq:  # read again, for a hole that was given up
+            self._first_seq = first
+        if (last_ns := delivery.last_ns) > self._last_ns:
+            self._last_ns = last_ns
+        if (first_ns := delivery.first_ns) < self._first_ns:  # the server's clock may be set back
+            self._first_ns = first_ns
 
     def append_block(self, delivery: Delivery, block: Block, new: Span, rest: Rest, frame: bytes) -> None:
         """Append `rest`, the text of the bytes `new` of a block, and count what was filtered, redacted or converted.
@@ -325,7 +324,7 @@ class Batch(Changes):
     # -- the files that grow ------------------------------------------------------------------------------------------
 
     def append_line(self, file: GrowingFile, delivery: Delivery) -> None:
-        """Append the line of a plain message."""
+        """Append the line of a plain message, or the lines of a run."""
         line = delivery.payload + b"\n"
         self._change(file, delivery)
         file.append(delivery, "", line)
@@ -399,7 +398,7 @@ class Batch(Changes):
                 raise Poison(f"bytes before it are missing, as in {MAX_HOLES} other files of its host")
             self._count_holes()[host] += 1
             self._missing_of[host] += missing.length
-            self.holes[key] = Hole(source=key, file=known.file, sequence=delivery.sequence, missing=missing)
+            self.holes[key] = Hole(source=key, file=known.file, sequence=delivery.first_sequence, missing=missing)
 
     def accept(self, file: GrowingFile, block: Block, key: SourceKey, *, is_new: bool) -> None:
         """Note that a block is written: it may begin a source, and end a hole. Raises Poison: too much is lost."""

@@ -37,8 +37,14 @@ def fleet_json(fleet: Fleet) -> dict[str, Any]:
         "dead_letters_percent_full": fleet.dead_letters_full,
         "advisories": fleet.advisories,
         "doubled_bytes": fleet.doubled,
+        "durability": durability_json(fleet),
         "notes": [*fleet.notes, *fleet.warnings],
     }
+
+
+def durability_json(fleet: Fleet) -> dict[str, Any] | None:
+    """What the server may lose; null if it was not read."""
+    return fleet.durability.to_json() if fleet.durability else None
 
 
 def host_json(host: HostStatus) -> dict[str, Any]:
@@ -173,6 +179,8 @@ def _sum(fleet: Fleet) -> list[Text]:
     if fleet.doubled:
         doubled = f"{fleet.doubled:,} bytes are in the archive twice"
         lines.append(Text(f"{doubled} (fshipper audit --repair-duplicates)", style="red"))
+    if durability := fleet.durability:
+        lines.append(Text(durability.warning or durability.text, style="yellow" if durability.is_at_risk else "dim"))
     return lines + [Text(note, style="yellow") for note in (*fleet.notes, *fleet.warnings)]
 
 

@@ -70,10 +70,15 @@ def judge(beat: Heartbeat | None, age: float, limits: Thresholds = USUAL) -> Hos
         grown = f"; {format_bytes(beat.backlog)} came after its end" if beat.backlog else ""
         return HostHealth(HostState.ENDED, f"ended {format_duration(age)} ago, as requested (--once){grown}")
     if age > limits.dead_after(beat.every):
-        left = f", with {format_bytes(beat.backlog)} not shipped" if beat.backlog else ""
-        went = "was stopped" if beat.leaves else "last heartbeat"
-        return HostHealth(HostState.DEAD, f"{went} {format_duration(age)} ago{left}")
+        return HostHealth(HostState.DEAD, silence(beat, age))
     return _of_the_living(beat, limits)
+
+
+def silence(beat: Heartbeat, age: float) -> str:
+    """Since when a host is silent whose last heartbeat came `age` seconds ago, and what it had not shipped."""
+    left = f", with {format_bytes(beat.backlog)} not shipped" if beat.backlog else ""
+    went = "was stopped" if beat.leaves else "last heartbeat"
+    return f"{went} {format_duration(age)} ago{left}"
 
 
 def _of_the_living(beat: Heartbeat, limits: Thresholds) -> HostHealth:
@@ -120,6 +125,12 @@ class HostStatus:
     beat: Heartbeat | None
     partition: int | None = None
     last_line: float | None = None  #: seconds since the server stored its last line; None: unknown
+
+    @property
+    def why_silent(self) -> str:
+        """Why its producer does not answer, as far as its last heartbeat shows."""
+        is_judged = self.state in {HostState.ENDED, HostState.DEAD}
+        return self.why if is_judged or self.beat is None or self.age is None else silence(self.beat, self.age)
 
 
 class HostTable:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import shipper
 from consumer.disk_space import Disk
 from consumer.fleet.causes import CollectorSign, Severity, hindrance
-from consumer.fleet.display import host_json, partition_json, printable
+from consumer.fleet.display import durability_json, host_json, partition_json, printable
 from consumer.fleet.host_table import HostState, HostStatus, counts
 from consumer.fleet.poller import FleetPoller, FleetView, FleetWatcher
 from consumer.fleet.snapshot import Fleet, Partition, Problem, Verdict
@@ -75,6 +75,7 @@ def snapshot(
         "partitions_total": len(fleet.partitions),
         "dead_letters": fleet.dead_letters,
         "advisories": fleet.advisories,
+        "durability": durability_json(fleet),
         "notes": [*fleet.notes, *fleet.warnings],
         "gaps": [each._asdict() for each in reversed(gaps)],
         "history": [list(each) for each in view.history],
@@ -101,6 +102,8 @@ def _troubles(fleet: Fleet, disk: Disk | None, collecting: Mapping[str, Any]) ->
         why = f"{doubled:,} bytes are in it twice: fshipper audit --repair-duplicates"
         found.append(Problem("duplicates", "archive", why, Severity.SLOWED))
     # Notes: something requires a decision, and delays nothing.
+    if fleet.durability and fleet.durability.is_at_risk:
+        found.append(Problem("durability", "", fleet.durability.warning, NOTE))
     if fleet.dead_letters:
         waiting = counted(fleet.dead_letters, "waits", "wait")
         found.append(Problem("dead letters", "", f"{waiting}: fshipper dlq ls", NOTE))

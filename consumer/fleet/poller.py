@@ -25,7 +25,7 @@ from shipper.jetstream.connection import MONITOR_INBOX, Connection, connect_as
 from shipper.jetstream.direct_get import direct_batch
 from shipper.jetstream.heartbeat_stream import HeartbeatReader, HeartbeatUpdate
 from shipper.jetstream.kv_bucket import JetStreamBucket
-from shipper.jetstream.stream_status import PartitionStatus, status
+from shipper.jetstream.stream_status import DurabilityReader, PartitionStatus, status
 from shipper.settings import NatsSettings
 from shipper.subjects import lease_key, members_of, parse_log_subject, partition_subjects
 
@@ -60,6 +60,7 @@ class FleetPoller:
         self._may_make = makes_stream
         self._session: tuple[Connection, HeartbeatReader] | None = None
         self._lines_at = 0.0
+        self._durability = DurabilityReader(settings)
         self._last_lines_of: dict[str, _HostSubject] = {}
         self._last: Fleet | None = None
 
@@ -79,6 +80,10 @@ class FleetPoller:
         """Remove the stored heartbeats of a host. False means that there were none. Raises as `poll`."""
         _, beats = await self._connected()
         return await beats.forget(host)
+
+    async def connection(self) -> Connection:
+        """The connection of the session, which this poller owns. Raises as `poll`."""
+        return (await self._connected())[0]
 
     async def close(self) -> None:
         """End the session. The next call begins another."""
@@ -116,6 +121,7 @@ class FleetPoller:
             dead_letters_full=found.dead_letters_full,
             advisories=found.advisories,
             doubled=collectors.doubled if collectors else 0,
+            durability=await self._durability.read(connection, found),
             notes=() if news else (NO_BEATS,),
             floors=floors_of(partitions, self._last, at),
         )
@@ -267,6 +273,7 @@ class FleetWatcher:
         self.ended = False  #: whether polling has ended
         self._watchers = 0
         self._partitions: set[int] = set()  # that the metrics name
+        self._durability = ""  # as the log has named it last
         self._top_hosts: dict[int, str] = {}  # by partition, as the log has named them
         self._hurry, self._over = asyncio.Event(), asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -356,10 +363,19 @@ class FleetWatcher:
                 events.stream_crowded(
                     partition=found.partition, host=found.top_host, of_messages=top_ratio, filled=filled
                 )
+        self._report_durability(fleet)
         self._top_hosts = {each.status.partition: each.status.top_host for each in fleet.partitions}
         partitions = {each.status.partition for each in fleet.partitions}
         events.partitions_gone(partitions=self._partitions - partitions)
         self._partitions = partitions
+
+    def _report_durability(self, fleet: Fleet) -> None:
+        """Log a risk when it is new."""
+        found = fleet.durability
+        if found is not None and found.verdict != self._durability:
+            self._durability = found.verdict
+            if found.is_at_risk:
+                events.durability_at_risk(text=found.text, hint=found.hint)
 
     def _show(self, fleet: Fleet | None, trouble: str, disk: Disk | None) -> None:
         now, before, history = time.time(), self.view, self.view.history

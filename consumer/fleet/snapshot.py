@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from consumer.fleet.causes import Cause, CollectorSign, Severity, disk_note, hindrance, silent_note, unread
 from consumer.fleet.host_table import TROUBLED, HostState, HostStatus
+from shipper.jetstream.durability import Durability
 from shipper.jetstream.stream_status import PartitionStatus
 from shipper.units import counted, format_duration
 
@@ -96,6 +97,7 @@ class Fleet:
     dead_letters_full: float | None = None
     advisories: int | None = None
     doubled: int = 0  #: bytes that archives hold twice, as their collectors report
+    durability: Durability | None = None  #: of the streams; None: not read
     notes: tuple[str, ...] = ()  #: what could not be read, and why
     floors: Mapping[int, tuple[float, int]] = field(default_factory=dict)  #: by partition: when, and its ack floor
 

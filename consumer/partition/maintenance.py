@@ -11,7 +11,7 @@ from consumer.model import PartitionOptions, Until
 from consumer.partition.missing_ranges import MissingRanges
 from consumer.partition.purge import SitePurge, StreamPurge
 from consumer.partition.receipt_sender import ReceiptSender, RequestLimit
-from consumer.partition.sealing import SealScheduler
+from consumer.partition.sealing import SealRequest, SealScheduler
 from consumer.partition.stream import StreamView
 from shipper.control import FinishRequest, ReceiptsRequest, request_from_json
 from shipper.periodic import Periodic
@@ -79,6 +79,9 @@ def partition_tasks(
     yield Periodic("check open files", lambda _: store.check_files(), lambda: POLL_SECONDS)
     yield Periodic("forget the sums of redacted sources", lambda _: store.forget_redacted(), lambda: POLL_SECONDS)
     yield Periodic("seal requested", lambda _: sealing.seal_requested(), lambda: 0, lambda: sealing.has_requests)
+    if options.seals_on_request and store.layout.seals:
+        request = SealRequest(store.layout.archive)
+        yield Periodic("seal on request", lambda _: sealing.seal_on_request(request), lambda: SEAL_SECONDS)
     yield Periodic("seal finished files", lambda _: sealing.seal_finished(), lambda: SEAL_SECONDS)
     yield Periodic("send receipts", receipts.send_round, receipts.interval, lambda: bool(receipts.changed))
     yield Periodic("mark the time in the journal", lambda _: store.run(journal.mark), lambda: MARK_SECONDS)

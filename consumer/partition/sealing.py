@@ -1,10 +1,12 @@
 """When the open files of a partition are sealed: large, silent, of a day that is over, or of a host that left."""
 
 import asyncio
+import contextlib
 import datetime as dt
 import sqlite3
 import time
 from collections.abc import Iterable
+from pathlib import Path
 
 import zstandard
 
@@ -16,7 +18,7 @@ from consumer.segments.sealer import Recorded, Sealer
 from shipper import events
 from shipper.control import FinishReply
 from shipper.errors import ArchiveTrouble, Fenced, Transient
-from shipper.layout import DAY_NS, NANOSECONDS, FileKey, day_of, epoch_of
+from shipper.layout import DAY_NS, NANOSECONDS, SEAL_REQUEST_PATH, FileKey, day_of, epoch_of
 from shipper.lifecycle import Stop
 
 MAX_SEALS = 4
@@ -29,6 +31,26 @@ SEALING_WHILE_READING_SECONDS = 0.2
 """The same while the stream delivers messages, which go first. There is one round per second."""
 DAY_SLACK_SECONDS = 60.0
 """Seconds after midnight (UTC) until a day is over for a stream that is read to its end."""
+
+
+class SealRequest:
+    """The file by which readers request that open files are sealed, made if it is new."""
+
+    def __init__(self, archive: Path) -> None:
+        self._path = archive / SEAL_REQUEST_PATH
+        self._seen_ns = 0
+        with contextlib.suppress(OSError):  # of the disk; other tasks report that, and readers see no file
+            self._path.open("ab").close()  # a file that exists keeps its time
+            self._seen_ns = self._path.stat().st_mtime_ns
+
+    def is_new(self) -> bool:
+        """Whether a reader requested it since the last call."""
+        try:
+            requested_ns = self._path.stat().st_mtime_ns
+        except OSError:
+            return False
+        is_new, self._seen_ns = requested_ns != self._seen_ns, requested_ns
+        return is_new
 
 
 class SealScheduler:
@@ -109,6 +131,11 @@ class SealScheduler:
         for file in self._journal.files.values() if departed and self._layout.seals else ():
             if file.key.host in departed and not file.sealing:
                 await self.seal(file)
+
+    async def seal_on_request(self, request: SealRequest) -> None:
+        """Seal every open file, if a reader requested it."""
+        if await self._store.run(request.is_new):
+            await self.seal_departed({file.key.host for file in self._journal.files.values()})
 
     async def seal_finished(self) -> None:
         """Seal files that get no more bytes, for a limited time: after midnight there may be thousands of them."""

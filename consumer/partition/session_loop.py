@@ -100,12 +100,12 @@ class SessionLoop:
         at, self._at = self._at, None
         if at is None:
             return ""
-        self._stuck = self._stuck + 1 if at.sequence == self._stuck_at else 1
-        self._stuck_at = at.sequence
+        self._stuck = self._stuck + 1 if at.first_sequence == self._stuck_at else 1
+        self._stuck_at = at.first_sequence
         if self._stuck < STUCK_SESSIONS:
             return ""
         subject = at.subject.encode("ascii", "backslashreplace").decode()[:200]
-        return f"; {self._stuck} sessions ended at message {at.sequence} of {subject}"
+        return f"; {self._stuck} sessions ended at message {at.first_sequence} of {subject}"
 
     async def _nap(self, seconds: float) -> None:
         self.pulse.turn(rest=seconds)

@@ -247,7 +247,7 @@ class Merger:
         for index, part in enumerate(run):
             if whole.ends_open and not continues(run[index - 1], part):
                 raise _ApartError(index)
-            of_part = _index_of(self._archive, part) if into is not None else None
+            of_part = index_of(self._archive, part) if into is not None else None
             if damage := self._damage(part, whole, into and _FramesOnly(into, of_part)):
                 raise _ApartError(index, damage)
             if indexes is not None:
@@ -328,7 +328,7 @@ class _FramesOnly:
             self._into.write(part)
 
 
-def _index_of(archive: Path, part: Segment) -> FrameIndex | None:
+def index_of(archive: Path, part: Segment) -> FrameIndex | None:
     """The frames of a part, of its index or as they are found. None means that not all of them are known."""
     if part.codec != "zstd":
         return None

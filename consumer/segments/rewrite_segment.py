@@ -1,4 +1,4 @@
-"""Replaces a sealed segment by a new one: for merging, redacting, removing doubled bytes.
+"""Replaces a sealed segment by a new one: for merging, redacting, removing doubled bytes, compressing again.
 
 make    unpack, compare with the manifest line, change, pack under a temporary name, fsync
 place   link, fsync the directory
@@ -15,7 +15,7 @@ import io
 import itertools
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, NamedTuple
 from consumer.archive import frame_index, manifests
 from consumer.archive.directory import LOCKS, is_written, manifests_of_day, try_lock
 from consumer.archive.manifests import listed_segments
-from consumer.archive.segment_io import BROKEN, CountingWriter, pack, texts
+from consumer.archive.segment_io import BROKEN, ByteCounter, CountingWriter, pack, texts
 from consumer.archive.stored_times import StoredTimes, joined
 from consumer.segments.sealer import Sealer, new_segment_file, now, number_of, sweep, times_for
 from shipper import layout, manifest
@@ -111,13 +111,31 @@ def replace_segment_text(
     `kept`: what of the old text is in the new one, in order, if not all of it is.
     `changes`: the fields of its manifest line that differ; those of text and file are added.
     """
+    times = _times_of(archive, old, len(text), kept)
+    remove_replaced(archive, [old])  # nothing names it once `old` is replaced
+
+    def write(packed: CountingWriter) -> ByteCounter:
+        return pack(io.BytesIO(text), packed, old.codec, times)
+
+    made = list_in_place_of(archive, old, write, times=times_for(old.codec, times), **changes)
+    remove_replaced(archive, [made])
+    return made
+
+
+def list_in_place_of(
+    archive: Path, old: Segment, write: Callable[[CountingWriter], ByteCounter], **changes: Any
+) -> Segment:
+    """Make a segment of what `write` writes, which returns the text in it, durable and listed in the place of `old`.
+
+    `old` stays on the disk until `remove_replaced`. Call it inside `alone` or `rewriting`.
+    """
     sealer = Sealer(archive, collector=_manifest_of(archive, old), codec=old.codec)
-    path, times = _free_path(archive, old), _times_of(archive, old, len(text), kept)
+    path = _free_path(archive, old)
     sweep(archive / path)
     before = sealer.listed_bytes(path)
     with new_segment_file(archive / path) as fresh:
         packed = CountingWriter(fresh.stream)
-        counted = pack(io.BytesIO(text), packed, old.codec, times)
+        counted = write(packed)
         if not fresh.publish():  # of a run that was killed before its manifest line
             fresh.replace()
         made = replace(
@@ -129,13 +147,10 @@ def replace_segment_text(
             crc32=f"{counted.crc:08x}",
             crc32_stored=f"{packed.crc:08x}",
             sealed_at=now(),
-            times=times_for(old.codec, times),
             replaces=(old.path,),
             **changes,
         )
         sealer.record(made, since=before)
-    (archive / old.path).unlink(missing_ok=True)
-    sync_directory((archive / old.path).parent)
     return made
 
 
@@ -153,10 +168,10 @@ def _times_of(archive: Path, old: Segment, raw: int, kept: Sequence[KeptRange]) 
 
 
 def remove_replaced(archive: Path, segments: Iterable[Segment]) -> list[str]:
-    """Remove what a kill left of segments that `segments` replace. Returns the paths of those."""
+    """Remove the segments that `segments` replace one for one, and what a kill left. Returns the paths of those."""
     removed = []
     for segment in segments:
-        if not (segment.redactions or segment.removals):
+        if len(segment.replaces) != 1:  # merged
             continue
         sweep(archive / segment.path)
         for path in filter(lambda path: (archive / path).exists(), segment.replaces):

@@ -8,11 +8,11 @@ import time
 from deploy.demo import month
 from deploy.demo.hosts import HOSTS, generated, replayed
 from deploy.demo.options import DemoOptions
-from deploy.demo.processes import Interrupts, Programs
 from deploy.demo.result import DemoResult
-from deploy.demo.scenario import Scenario, environment
+from deploy.demo.scenario import Scenario
 from deploy.demo.show import DemoOutput
-from deploy.demo.workspace import Interrupted, taken
+from deploy.demo.workspace import taken
+from deploy.processes import Interrupted, Interrupts, Programs, environment
 from shipper.errors import EXIT_OK, EXIT_OTHER, ConfigError, ShipperError
 
 
@@ -48,7 +48,7 @@ def _demo(options: DemoOptions) -> DemoResult:
     with (
         taken(out) as place,
         Interrupts() as interrupts,
-        Programs(place.logs, environment(), interrupts) as programs,
+        Programs(place.logs, environment("HOSTNAME"), interrupts) as programs,
     ):
         result = Scenario(feeds, seconds, seed, place, programs, output, interrupts).run(report=options.report)
     output.text(result.text())

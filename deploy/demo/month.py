@@ -17,9 +17,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from deploy.demo.options import DemoOptions
-from deploy.demo.processes import Interrupts, Programs
-from deploy.demo.scenario import environment
 from deploy.demo.workspace import Workspace, taken
+from deploy.processes import Interrupts, Programs, environment
 from shipper.errors import ConfigError, Unavailable
 
 MIN_DAYS = 25
@@ -189,7 +188,7 @@ def tell(options: DemoOptions) -> None:
         text = f"{days} days are reported: open {place.report / dates[-1] / 'report.html'}"
         arguments = ["report", "--archive", str(place.archive), "--out", str(place.report)]
         arguments += ["--since", dates[0], "--until", dates[-1]]
-        with Interrupts() as interrupts, Programs(place.logs, environment(), interrupts) as programs:
+        with Interrupts() as interrupts, Programs(place.logs, environment("HOSTNAME"), interrupts) as programs:
             try:
                 if options.report:
                     programs.must("report", *arguments, within=WITHIN_SECONDS)

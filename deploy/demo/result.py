@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deploy.demo.processes import Programs
 from deploy.demo.proof import Verdict
 from deploy.demo.show import size
 from deploy.demo.workspace import Workspace
+from deploy.processes import Programs
 
 REPORT_SECONDS = 240.0
 """Maximum time of one report."""

@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import json
-import os
 import random
 import time
 from collections.abc import Sequence
@@ -13,11 +12,11 @@ from typing import NamedTuple
 
 from deploy.demo import proof
 from deploy.demo.hosts import HOSTS, PARTITIONS, LogFeed
-from deploy.demo.processes import Interrupts, Programs
 from deploy.demo.proof import ExpectedFile
 from deploy.demo.result import DemoResult, make_report
 from deploy.demo.show import DemoOutput
 from deploy.demo.workspace import Workspace
+from deploy.processes import Interrupts, Programs
 from shipper.errors import EXIT_FINDINGS, EXIT_OK, Unavailable
 
 BURST_BYTES = 256 * 1024
@@ -315,16 +314,6 @@ class Scenario:
 
     def _paths(self, host: str) -> list[str]:
         return [str(writer.path) for writer in self._writers if writer.feed.host == host]
-
-
-def environment() -> dict[str, str]:
-    """Our environment, without variables that change the programs' settings or connect them to a service manager."""
-    foreign = {"HOSTNAME", "NOTIFY_SOCKET"}
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name not in foreign and not name.startswith(("SHIPPER_", "NATS_"))
-    }
 
 
 def archived_bytes(archive: Path) -> int:

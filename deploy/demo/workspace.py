@@ -10,18 +10,6 @@ from pathlib import Path
 
 from shipper.errors import ConfigError, Unavailable
 
-SIGNALLED = 128
-"""Added to a signal's number, as shells do."""
-
-
-class Interrupted(Exception):  # noqa: N818 - no error: a signal requested it
-    """A signal requested the end of the demo."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(f"ended by signal {number}")
-        self.code = SIGNALLED + number
-
-
 MARKER = ".fshipper-demo"
 MARKED = json.dumps(
     {"v": 1, "made_by": "fshipper demo", "note": "the next demo here replaces everything in this directory"}

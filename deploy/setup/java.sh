@@ -15,7 +15,9 @@ done
 echo "no Java 17 here; Spark (fshipper report) needs it" >&2
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
 	echo "installing openjdk-17-jre-headless" >&2
-	if apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openjdk-17-jre-headless >/dev/null; then
+	shown=/dev/null
+	[ -t 2 ] && shown=/dev/stderr
+	if apt-get update -q >"$shown" && DEBIAN_FRONTEND=noninteractive apt-get install -y -q openjdk-17-jre-headless >"$shown"; then
 		exit 0
 	fi
 fi

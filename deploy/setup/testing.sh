@@ -1,9 +1,10 @@
 #!/bin/sh
-# Programs of the system that some tests ask: logrotate, promtool and prometheus, systemd-analyze, kubectl, a browser, mkfs.ext4.
+# Programs of the system that some tests ask: logrotate, rsyslog, promtool and prometheus, systemd-analyze, kubectl, a browser, mkfs.ext4.
 # Where one is missing and may not be installed, its tests are skipped and say which package they want.
 set -u
 
 missing=""
+PATH="$PATH:/usr/sbin" # where a user has no rsyslogd
 want() { command -v "$1" >/dev/null 2>&1 || missing="$missing $2"; }
 want promtool prometheus
 want systemd-analyze systemd
@@ -15,6 +16,7 @@ want fsfreeze util-linux
 want unshare util-linux
 want npm npm
 want logrotate logrotate
+want rsyslogd rsyslog
 
 # axe-core: the accessibility checks of pages. npm knows its registry; it is not part of the program.
 axe() {

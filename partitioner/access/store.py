@@ -94,6 +94,31 @@ class AccessStore:
         self._write(roster)
         return added
 
+    def enrol(self, name: str, public_key: str, *, replace: bool) -> bool:
+        """Add a host that made its key itself; with `replace` its old key ends. False: it is there with this key.
+
+        Raises UsageError: it is there with another key, or its name is refused, or hosts have no keys here.
+        """
+        with self._changing() as roster:
+            if roster.trust is not AuthMethod.KEYS:
+                raise UsageError(f"hosts have {roster.trust} here", hint="join works with `hosts init --by keys`")
+            known = roster.members.get(name)
+            if known is not None and (known.public_key, known.role) == (public_key, Role.HOST):
+                self._write(roster)  # a change that was killed may not have written all
+                return False
+            if known is not None and not (replace and known.role is Role.HOST):
+                raise UsageError(
+                    f"{name} is in the roster already, with another key",
+                    hint=f"a new key for it: fshipper fleet token {name} --replace; or join as --host NAME",
+                )
+            others = roster if known is None else roster.without([name], at=int(self.now.timestamp()))
+            others.check_name(name)
+            changed, member = self._member(others, name, Role.HOST, public_key)
+            self._write(changed.with_member(member))
+            if known is not None:
+                self._secret(name, roster.trust, Role.HOST).unlink(missing_ok=True)
+            return True
+
     def add(
         self, names: Sequence[str], role: Role = Role.HOST, *, hosts: Sequence[str] = (), domain: str = ""
     ) -> list[AddedMember]:
@@ -188,19 +213,23 @@ class AccessStore:
         return checked_domain(domain, centre=found[1] if found else "")
 
     def _add(self, roster: Roster, name: str, role: Role) -> tuple[Roster, AddedMember]:
+        if roster.trust is AuthMethod.CERTIFICATES:
+            roster, member = self._member(roster, name, role, "")
+            return roster.with_member(member), AddedMember(member, None)
+        user = new_key(USER)
+        roster, member = self._member(roster, name, role, public(user))
+        secret = self._secret(name, roster.trust, role)
+        secret.unlink(missing_ok=True)  # of a change that was killed before the roster had it: it is not valid
+        write_secret(secret, self._secret_content(roster.trust, user, name, role, member.account))
+        return roster.with_member(member), AddedMember(member, secret)
+
+    def _member(self, roster: Roster, name: str, role: Role, public_key: str) -> tuple[Roster, Member]:
+        """A new member, with one of the roster's spare accounts where it has one of its own."""
         account, added = "", self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
         if roster.has_accounts and role in ALONE:
             account = roster.spares[0] if roster.spares else _new_account(roster.trust)
             roster = roster._replace(spares=roster.spares[1:])
-        if roster.trust is AuthMethod.CERTIFICATES:
-            member = Member(name, role, "", added, account)
-            return roster.with_member(member), AddedMember(member, None)
-        user = new_key(USER)
-        secret = self._secret(name, roster.trust, role)
-        secret.unlink(missing_ok=True)  # of a change that was killed before the roster had it: it is not valid
-        write_secret(secret, self._secret_content(roster.trust, user, name, role, account))
-        member = Member(name, role, public(user), added, account)
-        return roster.with_member(member), AddedMember(member, secret)
+        return roster, Member(name, role, public_key, added, account)
 
     def _secret_content(self, trust: AuthMethod, user: nkeys.KeyPair, name: str, role: Role, account: str) -> bytes:
         if trust is AuthMethod.KEYS:

@@ -42,6 +42,10 @@ class StoredMap(NamedTuple):
     revision: int  #: 0: there is no entry
 
 
+class MapChanged(Fatal):
+    """Another process has just changed the partition map."""
+
+
 class ClusterState:
     """One session with a server that reads and changes its partitions."""
 
@@ -64,10 +68,10 @@ class ClusterState:
         return StoredMap(known, entry.revision)
 
     async def store_map(self, new: PartitionMap, *, expected: int) -> None:
-        """Store `new` as the map. Raises Fatal: another process changed it meanwhile."""
+        """Store `new` as the map. Raises MapChanged: another process changed it meanwhile."""
         bucket = JetStreamBucket(self._connection)
         if await bucket.put(map_key(self._prefix), encode(new), expected=expected) is None:
-            raise Fatal("another process has just changed the partition map", hint="run it again")
+            raise MapChanged("another process has just changed the partition map", hint="run it again")
 
     async def streams(self) -> dict[int, Mapping[str, Any]]:
         """The state of each partition's stream; without those of edge sites, which are not moved from here."""

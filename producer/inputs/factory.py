@@ -141,6 +141,22 @@ def is_any(settings: ProducerSettings) -> bool:
     return bool(named(settings) or settings.syslog or settings.journald)
 
 
+_SENDERS = {"none": "", "line": ", the sender's address in front of each line", "file": ", a file for each sender"}
+
+
+def inputs_named(settings: ProducerSettings) -> list[str]:
+    """The inputs that are no files, in words. Raises ConfigError: an address is none."""
+    files = files_of(settings)
+    named = [path for path in settings.files if path not in files]
+    for address in settings.syslog:
+        parse(address)
+    return [
+        *(f"standard input as {settings.stdin_name}" if path == STDIN else f"FIFO {path}" for path in named),
+        *(f"syslog on {address}{_SENDERS[settings.syslog_sender]}" for address in settings.syslog),
+        *([f"the journal as {settings.journald}"] if settings.journald else []),
+    ]
+
+
 def inputs_of(settings: ProducerSettings, root: Path, *, once: bool) -> Inputs:
     """The inputs, not yet started, and the spools below `root` that earlier runs left. Raises ConfigError."""
     _report_refused_fifos(settings)

@@ -19,9 +19,8 @@ from typing import NamedTuple
 from producer.app import CHECKPOINT, host_of, planned, state_path
 from producer.checkpoint.store import Checkpoints
 from producer.discovery.scanner import Key, Seen, Watched, names
-from producer.inputs.factory import STDIN, files_of, names_below, with_spools
+from producer.inputs.factory import inputs_named, names_below, with_spools
 from producer.inputs.spool import LOG, SPOOLS
-from producer.inputs.syslog import parse
 from producer.model import Piece
 from producer.options import Following
 from producer.tailer.decompress import is_compressed_file
@@ -29,7 +28,7 @@ from producer.tailer.lost_file import originals
 from producer.tailer.tailer import Tailer, new_tailer
 from shipper.errors import ConfigError, Fatal
 from shipper.model import End
-from shipper.settings import ProducerSettings, Settings
+from shipper.settings import Settings
 from shipper.subjects import stream_name
 from shipper.telemetry import log_names_as
 
@@ -111,22 +110,6 @@ def _report(settings: Settings, checkpoints: Checkpoints, spools: Path, *, once:
     stream = stream_name(task.prefix, task.partition)
     inputs = inputs_named(settings.producer)
     return Report(task.host, task.subject, task.partition, stream, inputs, reads, skipped, notes)
-
-
-_SENDERS = {"none": "", "line": ", the sender's address in front of each line", "file": ", a file for each sender"}
-
-
-def inputs_named(settings: ProducerSettings) -> list[str]:
-    """The inputs that are no files, in words. Raises ConfigError: an address is none."""
-    files = files_of(settings)
-    named = [path for path in settings.files if path not in files]
-    for address in settings.syslog:
-        parse(address)
-    return [
-        *(f"standard input as {settings.stdin_name}" if path == STDIN else f"FIFO {path}" for path in named),
-        *(f"syslog on {address}{_SENDERS[settings.syslog_sender]}" for address in settings.syslog),
-        *([f"the journal as {settings.journald}"] if settings.journald else []),
-    ]
 
 
 def _warnings(watched: Watched, sources: Tailer, farewells: list[Piece], checkpoints: Checkpoints) -> Iterator[str]:

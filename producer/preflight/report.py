@@ -12,6 +12,7 @@ from rich.text import Text
 from producer.preflight.dry_run import Read, Report
 from producer.preflight.redacted_lines import Redacted
 from shipper import table_printer
+from shipper.jetstream.durability import Durability, Verdict
 from shipper.table_printer import BAD, CHANGED, SAME, fitted, print_lines, print_signed, standard_output, texts
 from shipper.units import counted, format_bytes
 
@@ -97,12 +98,32 @@ def _print_redacted(console: Console, redacted: Redacted) -> None:
         console.print(Text(f"{path}: only its first {format_bytes(redacted.bytes_read)} were read"))
 
 
-def print_validation(settings: list[tuple[str, str, str]], findings: list[Finding], *, as_json: bool) -> None:
+def durability_finding(found: Durability) -> Finding:
+    """What the server may lose. Only a server that fshipper cannot use is wrong: the others work as they are set."""
+    sign = {Verdict.DURABLE: Sign.GOOD, Verdict.UNKNOWN: Sign.NOTE, Verdict.TOO_OLD: Sign.WRONG}
+    return Finding("durability", sign.get(found.verdict, Sign.WARNING), found.text, found.hint)
+
+
+class ServerFindings(NamedTuple):
+    """What the checks of a server found."""
+
+    findings: list[Finding]
+    durability: Durability | None = None  #: None: not read
+
+
+def print_validation(
+    settings: list[tuple[str, str, str]],
+    findings: list[Finding],
+    *,
+    as_json: bool,
+    durability: Durability | None = None,
+) -> None:
     """A table of `settings` (key, value, origin), then a line a check, with the next step below what is wrong."""
     if as_json:
         shown = {
             "ok": all(finding.sign is not Sign.WRONG for finding in findings),
             "settings": {key: {"value": value, "from": origin} for key, value, origin in settings},
+            "durability": durability.to_json() if durability else None,
             "checks": [finding._asdict() | {"sign": finding.sign.value} for finding in findings],
         }
         sys.stdout.write(json.dumps(shown, indent=2) + "\n")

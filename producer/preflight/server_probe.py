@@ -4,11 +4,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from producer.preflight.report import Finding, good, note, warning, wrong
+from producer.preflight.report import Finding, ServerFindings, durability_finding, good, note, warning, wrong
 from shipper.control import ReceiptsReply, ReceiptsRequest, encode
 from shipper.errors import ShipperError
 from shipper.jetstream import direct_get
 from shipper.jetstream.connection import NOT_FOUND_STREAM, START_HINT
+from shipper.jetstream.durability import Durability, judge, replicas_in
 from shipper.jetstream.permission_probe import Probe, ProbeOutcome, ProbeReply, probing
 from shipper.jetstream.publisher import HEADER_RESERVE_BYTES
 from shipper.partition_map import MAX_PARTITIONS, PartitionMap, decode
@@ -67,20 +68,24 @@ class Sending(NamedTuple):
         return f"create it: fshipper partition apply --partitions {self.partitions}"
 
 
-async def ask_server(settings: NatsSettings, sending: Sending) -> list[Finding]:
+async def ask_server(settings: NatsSettings, sending: Sending) -> ServerFindings:
     """Every check in the order in which a producer would meet it. It ends where no further request is possible."""
     findings: list[Finding] = []
+    durability: Durability | None = None
     try:
         async with probing(settings, host=sending.host) as probe:
             findings.append(good("server", f"connected to {probe.server}"))
             findings.append(_judge_payload(probe.max_payload, sending))
-            findings.extend(await _rights(probe, sending))
+            rights = await _rights(probe, sending)
+            findings.extend(rights.findings)
             if not findings[2].hint:  # else no answer can arrive
                 findings.append(_judge_account(await probe.account()))
+            durability = judge(await probe.facts(settings), rights.replicas)
+            findings.append(durability_finding(durability))
     except ShipperError as error:
         check = "connection" if findings else "server"
         findings.append(wrong(check, str(error), error.hint or "check the server's log"))
-    return findings
+    return ServerFindings(findings, durability)
 
 
 class MapFound(NamedTuple):
@@ -104,7 +109,14 @@ async def _partition_map(probe: Probe, sending: Sending) -> MapFound:
     return MapFound(known, reply.denied, streams)
 
 
-async def _rights(probe: Probe, sending: Sending) -> list[Finding]:
+class Rights(NamedTuple):
+    """What this user may do."""
+
+    findings: list[Finding]
+    replicas: list[int]  #: of the stream, if this user may see it
+
+
+async def _rights(probe: Probe, sending: Sending) -> Rights:
     inbox = _judge_subscription("inbox", await probe.subscribe(), f"_INBOX_{sending.host}.>", "acks")
     listening = control_down(sending.host)
     questions = _judge_subscription(
@@ -112,19 +124,22 @@ async def _rights(probe: Probe, sending: Sending) -> list[Finding]:
     )
     if inbox.hint:  # every answer below would go there
         denied = await probe.publish(sending.subject, sending.stream)
-        return [inbox, questions, *([_judge_publish(denied, sending)] if denied.outcome is ProbeOutcome.DENIED else [])]
+        published = [_judge_publish(denied, sending)] if denied.outcome is ProbeOutcome.DENIED else []
+        return Rights([inbox, questions, *published], [])
     found = await _partition_map(probe, sending)
     numbers = _judge_map(found, sending)
     if found.map is not None:  # it has precedence over the settings
         partition = found.map.partition_of(sending.host)
         sending = sending._replace(partition=partition, partitions=found.map.partitions)
-    published = _judge_publish(await probe.publish(sending.subject, sending.stream), sending)
-    stream = _judge_stream(await probe.stream(sending.stream), sending)
+    stored = _judge_publish(await probe.publish(sending.subject, sending.stream), sending)
+    info = await probe.stream(sending.stream)
+    stream, config = _judge_stream(info, sending), info.content.get("config")
     direct = _judge_direct(await probe.last_stored(sending.subject, sending.stream), sending)
     request = encode(ReceiptsRequest(sending.partition).to_json())
     collector = _judge_collector(await probe.ask(control_up(sending.host), request), sending)
     beat = await probe.last_stored(beat_subject(sending.prefix, sending.host), beats_stream(sending.prefix))
-    return [inbox, questions, numbers, published, *stream, direct, collector, _judge_name(beat, sending)]
+    findings = [inbox, questions, numbers, stored, *stream, direct, collector, _judge_name(beat, sending)]
+    return Rights(findings, [replicas_in(config)] if isinstance(config, dict) else [])
 
 
 # -- what an answer means -------------------------------------------------------------------------------------------

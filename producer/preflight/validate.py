@@ -18,7 +18,7 @@ from producer.inputs.factory import is_any
 from producer.preflight.collector_probe import ask_as_collector
 from producer.preflight.dry_run import report
 from producer.preflight.options import Role, ValidateOptions
-from producer.preflight.report import Finding, Sign, good, note, print_validation, warning, wrong
+from producer.preflight.report import Finding, ServerFindings, Sign, good, note, print_validation, warning, wrong
 from producer.preflight.server_probe import Sending, ask_server
 from shipper.commands import layer_of
 from shipper.config import load, places
@@ -50,16 +50,16 @@ def run(options: ValidateOptions) -> int:
     is_usable = good("settings", "every setting is known and has a value that it can have")
     local = [is_usable, *(_local(settings, origins) if role is Role.HOST else _other(role, settings, origins))]
     has_host = not any(finding.check == "host" and finding.sign is Sign.WRONG for finding in local)
-    server: list[Finding] = []
+    server = ServerFindings([])
     if connect and role is Role.COLLECTOR:
         server = asyncio.run(ask_as_collector(settings))
     elif connect and has_host:
         server = asyncio.run(ask_server(settings.nats, _sending(settings)))
     shown = [(key, _shown(settings, key), origins[key]) for key in sorted(origins)]
-    print_validation(shown, [*local, *server], as_json=as_json)
+    print_validation(shown, [*local, *server.findings], as_json=as_json, durability=server.durability)
     if any(finding.sign is Sign.WRONG for finding in local):
         return EXIT_CONFIG
-    return EXIT_UNAVAILABLE if any(finding.sign is Sign.WRONG for finding in server) else EXIT_OK
+    return EXIT_UNAVAILABLE if any(finding.sign is Sign.WRONG for finding in server.findings) else EXIT_OK
 
 
 def _shown(settings: Settings, key: str) -> str:

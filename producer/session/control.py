@@ -1,15 +1,18 @@
 """Replies of a producer to requests on `ctl.down.<host>` (collectors) and `ctl.ask.<host>` (operators)."""
 
+import secrets
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from producer.model import Source
 from producer.options import Task
 from producer.session.delivery import Delivery, Window
 from producer.session.delivery_check import DeliveryCheck
+from producer.session.file_stage import files_reply
 from producer.session.migration import Migration
 from producer.tailer.tailer import Tailer
 from shipper.control import (
+    FilesRequest,
     FollowRequest,
     MarksReply,
     MarksRequest,
@@ -26,6 +29,8 @@ from shipper.ports import Publisher
 from shipper.subjects import control_ask, control_down
 
 GONE = ResendReply(ResendAnswer.GONE)
+READING = (MarksRequest.ASK, FilesRequest.ASK, FollowRequest.ASK)
+"""Requests that change nothing. No set: what a message names may be no text."""
 
 
 def to_missing(request: ResendRequest, sources: Tailer, window: Window) -> ResendReply:
@@ -78,14 +83,30 @@ def _mark(source: Source, archive: str, archive_name: Callable[[str], str]) -> S
     )
 
 
+class Scans(Protocol):
+    """The schedule of scans."""
+
+    def age(self, *, scan: bool) -> float:
+        """Seconds since the last scan of all files began. `scan`: let the next one come soon."""
+
+
 class ControlHandler:
     """Handles messages of collectors, and requests of operators. Owned by the pipeline."""
 
     def __init__(
-        self, task: Task, delivery: Delivery, migration: Migration, check: DeliveryCheck, follow: Callable[[], None]
+        self,
+        task: Task,
+        delivery: Delivery,
+        migration: Migration,
+        check: DeliveryCheck,
+        scans: Scans,
+        follow: Callable[[], None],
     ) -> None:
         self._host = task.host
+        self._task = task
         self._archive_name = task.archive_name
+        self._run = secrets.token_hex(8)
+        self._scans = scans
         self._delivery = delivery
         self._migration = migration
         self._check = check
@@ -93,17 +114,12 @@ class ControlHandler:
 
     async def listen(self, session: Publisher) -> None:
         """Handle messages of collectors and of operators from now on."""
-        await self.listen_to_collectors(session)
+        await session.listen(control_down(self._host), self._handle)
         await session.listen(control_ask(self._host), self._from_operator)
 
-    async def listen_to_collectors(self, session: Publisher) -> None:
-        """Handle messages of collectors from now on."""
-        await session.listen(control_down(self._host), self._handle)
-
     async def _from_operator(self, subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """An operator may read the offset of each source, and follow the lines; nothing else."""
-        is_allowed = message.get("ask") in (MarksRequest.ASK, FollowRequest.ASK)  # it may be no text
-        return await self._handle(subject, message) if is_allowed else None
+        """An operator may read how far each source is, and follow the lines; nothing else."""
+        return await self._handle(subject, message) if message.get("ask") in READING else None
 
     async def _handle(self, _subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The fields of the reply. None: there is none."""
@@ -126,4 +142,8 @@ class ControlHandler:
                 return self._migration.answer().to_json()
             case FollowRequest():
                 self._follow()
+            case FilesRequest() as request:
+                scan_age = self._scans.age(scan=request.scan)
+                place, run = self._migration.place, self._run
+                return files_reply(request, self._task, tailer, place, run=run, scan_age=scan_age).to_json()
         return None

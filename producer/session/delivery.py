@@ -25,9 +25,9 @@ from shipper import events
 from shipper.errors import SessionLost
 from shipper.ports import Publisher
 
-MAX_ENTRIES = 4096
+MAX_MESSAGES = 4096
 ENTRY_BYTES = 1024
-"""Added for each block: headers and bookkeeping, so that many small blocks count, too."""
+"""Added for each message: headers and bookkeeping, so that many small blocks count, too."""
 
 GROWTH = 16
 """Acknowledged bytes for each byte by which a reduced in-flight window grows."""
@@ -44,6 +44,7 @@ class Window:
         self._limit_bytes = max_bytes  # at most `max_bytes`, less after the server was busy
         self._open: deque[tuple[int, Entry, float]] = deque()
         self.bytes = 0  #: of payloads and `ENTRY_BYTES` in flight
+        self._messages = 0
         self._next = 1
 
     def __len__(self) -> int:
@@ -52,13 +53,14 @@ class Window:
     @property
     def has_capacity(self) -> bool:
         """Whether more may be read."""
-        return self.bytes < self._limit_bytes and len(self._open) < MAX_ENTRIES
+        return self.bytes < self._limit_bytes and self._messages < MAX_MESSAGES
 
     def open(self, entry: Entry, now: float) -> int:
         """Put `entry` in flight. Returns its token, which grows by one."""
         token, self._next = self._next, self._next + 1
         self._open.append((token, entry, now))
-        self.bytes += len(entry.payload) + ENTRY_BYTES
+        self.bytes += _size(entry)
+        self._messages += entry.messages
         return token
 
     def settle(self, token: int) -> Entry:
@@ -66,8 +68,9 @@ class Window:
         if not self._open or self._open[0][0] != token:
             raise SessionLost(f"ack for block {token} came out of order")
         _, entry, _ = self._open.popleft()
-        size = len(entry.payload) + ENTRY_BYTES
+        size = _size(entry)
         self.bytes -= size
+        self._messages -= entry.messages
         self._limit_bytes = min(self._limit_bytes + size // GROWTH, self._max_bytes)
         return entry
 
@@ -98,10 +101,14 @@ class Window:
     def clear(self) -> None:
         """Remove everything: it is read again."""
         self._open.clear()
-        self.bytes = 0
+        self.bytes = self._messages = 0
 
 
-ALL_AT_ONCE = MAX_ENTRIES
+def _size(entry: Entry) -> int:
+    return entry.size + ENTRY_BYTES * entry.messages
+
+
+ALL_AT_ONCE = MAX_MESSAGES
 ONE_AT_FIRST = 1
 """Blocks that are sent first after a refusal: a full stream would refuse the whole window each time."""
 
@@ -187,7 +194,10 @@ class Delivery:
     async def send(self, session: Publisher, blocks: Iterable[InFlight]) -> None:
         """Send blocks that are in flight."""
         for token, entry in blocks:
-            await session.publish(token, self._destination.subject, entry.headers, entry.payload)
+            if entry.by_line:
+                await session.publish_lines(token, self._destination.subject, entry.by_line)
+            else:
+                await session.publish(token, self._destination.subject, entry.headers, entry.payload)
 
     async def send_again(
         self, session: Publisher, at_once: int, run_tasks: Callable[[Publisher], Awaitable[None]]
@@ -220,7 +230,8 @@ class Delivery:
                 for note in self._acknowledged:
                     note(entries)
                 lines, octets = sum(each.lines for each in entries), sum(each.piece.span.length for each in entries)
-                events.blocks_acknowledged(blocks=len(entries), lines=lines, octets=octets, in_flight=self.window.bytes)
+                blocks = sum(each.messages for each in entries)
+                events.blocks_acknowledged(blocks=blocks, lines=lines, octets=octets, in_flight=self.window.bytes)
 
     @property
     def late_at(self) -> float:

@@ -111,7 +111,7 @@ class FileReader:
         self.marked = source.mark.head_length > 0  #: the checkpoint knows what it begins with; not read before
         # what was seen and is NUL now was no content: older versions counted NULs at the end
         self._largest = self.size if stat.st_size >= source.size else max(self.size, source.size)
-        self._ahead, self._ahead_at = b"", 0  # read already, not cut yet (one line a piece)
+        self._ahead, self._ahead_at = b"", 0  # read already, not cut yet (line mode)
         self.line_before = b""  #: the line that the generation before it did not end
         self._charset: Charset | None = None  # unknown until its first bytes are there
         self._lead: bytes | None = None  # of the line that the offset is in; None: not read yet
@@ -168,8 +168,8 @@ class FileReader:
             self.outcome = ReadOutcome.END
             return None
         charset = self._charset_for(cut)
-        if cut.line_a_piece and (line := self._line_ahead(charset)):
-            return self._cut_off(line, cut, charset)
+        if cut.lines_a_piece and (lines := self._lines_ahead(cut, charset)):
+            return self._cut_off(lines, cut, charset)
         data = self._pread(cut.read_bytes(charset), charset)
         if data is None:
             self.outcome = ReadOutcome.REWRITTEN
@@ -180,7 +180,7 @@ class FileReader:
         if taken == 0:
             self.outcome = ReadOutcome.PARTIAL_LINE if data else ReadOutcome.END
             return None
-        if cut.line_a_piece:
+        if cut.lines_a_piece:
             self._ahead, self._ahead_at = data, taken
         self.outcome = ReadOutcome.MORE
         return self._cut_off(data[:taken] if taken < len(data) else data, cut, charset)
@@ -387,24 +387,25 @@ class FileReader:
         known = charset or self._charset or Charset.BYTES
         return self._before[known.last_end(self._before, at=self.offset - len(self._before)) :]
 
-    def _line_ahead(self, charset: Charset) -> bytes:
-        """The next whole line of what was read already; b"" when there is none."""
-        end = charset.first_end(self._ahead, self._ahead_at, at=self.offset - self._ahead_at)
+    def _lines_ahead(self, cut: Cut, charset: Charset) -> bytes:
+        """The next whole lines of what was read already; b"" when there are none."""
+        end = cut.first_lines(self._ahead, self._ahead_at, charset, self.offset - self._ahead_at)
         if end == 0:
             self.forget_ahead()
             return b""
-        line, self._ahead_at = self._ahead[self._ahead_at : end], end
-        return line
+        lines, self._ahead_at = self._ahead[self._ahead_at : end], end
+        return lines
 
     def _advance(self, data: bytes) -> Piece:
         start, self.offset = self.offset, self.offset + len(data)
-        crc = crc32(data)
-        self.crc = crc32_combine(self.crc, crc, len(data))
+        before, crc = self.crc, crc32(data)
+        self.crc = crc32_combine(before, crc, len(data))
         if len(self._head) < HEAD_BYTES and start == len(self._head):
             self._head += data[: HEAD_BYTES - len(self._head)]
         self._before = data[-TAIL_BYTES:] if len(data) >= TAIL_BYTES else (self._before + data)[-TAIL_BYTES:]
         span = Span(start, self.offset)
-        return Piece(self.id, self.file, self.origin, span, data, self.crc, self.mark, handoff=self.handoff, crc=crc)
+        piece = Piece(self.id, self.file, self.origin, span, data, self.crc, self.mark)
+        return piece._replace(handoff=self.handoff, crc=crc, crc_before=before)
 
 
 def last_piece(source: Source | FileReader, why: End, gap: int) -> Piece:

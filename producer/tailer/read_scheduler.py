@@ -16,7 +16,7 @@ from shipper import events
 from shipper.model import End
 
 PIECE_BYTES = 1024
-"""Bytes of the budget that a piece costs besides its data: a megabyte of empty lines must not be a million messages."""
+"""Bytes of the budget that a message costs besides its data: a megabyte of empty lines is not a million messages."""
 
 PERMANENT_ERRORS = {errno.EIO, errno.ESTALE}
 """Errors that may never go away."""
@@ -75,7 +75,7 @@ class ReadScheduler:
             for file in turn:
                 before = left
                 for piece in self._read_block(file, min(left, self._table.following.cut.block_bytes)):
-                    left -= _cost(piece)
+                    left -= self._cost(piece)
                     yield self._sending(piece)
                     del piece  # its memory is used for the next one
                 left, is_silent = min(left, before - 1), is_silent and left == before
@@ -116,7 +116,7 @@ class ReadScheduler:
             while budget > 0 and (piece := reader.read(following.cut, flush=flush)):
                 was_silent = False
                 flush = flush.next
-                budget -= _cost(piece)
+                budget -= self._cost(piece)
                 if file.left_at is not None:
                     file.left_at = self._table.clock()  # late lines: the silence begins anew
                 yield piece
@@ -205,6 +205,9 @@ class ReadScheduler:
         others = [other for other in self._table.generations(file.name) if other is not file and other.sent >= 0]
         return any(other.sent > known[other.id].offset for other in others if other.id in known)
 
+    def _cost(self, piece: Piece) -> int:
+        return piece.span.length + PIECE_BYTES * self._table.following.cut.messages(piece.data)
+
     # -- lost files -----------------------------------------------------------------------------------------------
 
     def _searchable(self) -> list[TrackedFile]:
@@ -243,7 +246,3 @@ class ReadScheduler:
         self._table.move(file, Event.CONTENT_FOUND)
         octets = found.size - source.offset
         events.rest_found(file=file.name, path=found.path, offset=source.offset, octets=octets)
-
-
-def _cost(piece: Piece) -> int:
-    return piece.span.length + PIECE_BYTES

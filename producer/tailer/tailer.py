@@ -92,6 +92,14 @@ class Tailer:
         """The open files whose end was not read yet. Not to be changed."""
         return [reader for file, reader in self._table.open_files() if file.is_reading]
 
+    def file_of(self, source: str) -> TrackedFile | None:
+        """The file of a source. Not to be changed."""
+        return self._table.get(source)
+
+    def file_at(self, key: Key) -> TrackedFile | None:
+        """The file that has, or had last, this device and inode. Not to be changed."""
+        return self._table.at(key) or self._table.ended_at(key)
+
     def nameless(self) -> dict[str, Seen]:
         """By source: the open files that no name leads to, where this process can open them again."""
         readers = [reader for reader in self.readers if reader.fd >= 0 and not reader.has_name()]

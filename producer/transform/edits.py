@@ -21,6 +21,7 @@ from producer.redaction.detectors import KINDS, after_lead, detector, of_pattern
 from producer.redaction.named_values import Hit
 from producer.redaction.private_keys import KeyState, leaves_open, private_keys
 from producer.transform.line_filter import Range, joined, lines_with, others
+from shipper.bytes_ops import count_lines
 from shipper.edit_map import MAX_MAP_BYTES, Edit
 from shipper.linear_regex import Linear
 from shipper.model import MAX_BLOCK_BYTES
@@ -44,6 +45,10 @@ class Flush(enum.Enum):
         return Flush.NEVER if self is Flush.CHARACTERS else self
 
 
+LINES = 512
+"""Maximum lines of a piece in line mode: as many messages are encoded and sent together."""
+LINES_BYTES = 64 * 1024
+"""The same in bytes, where a line is not longer."""
 MIN_RECORD_BYTES = 2
 """Bytes between two NULs that end records."""
 
@@ -53,7 +58,7 @@ class Cut:
     """How to cut what is read into pieces."""
 
     block_bytes: int
-    line_a_piece: bool  #: PLAIN encoding: one line a message
+    lines_a_piece: int  #: PLAIN encoding: maximum lines of a piece, each a message; 0: a piece is one message
     context_bytes: int = 0  #: before a piece that begins in the middle of a line, which redaction needs
     lead_bytes: int = 0  #: of a line's first piece, what its later pieces carry along
     charset: str = ""  #: utf-16, utf-16-le, utf-16-be: what files may be written in
@@ -68,7 +73,7 @@ class Cut:
 
         `at`: offset of `data` in its file.
         """
-        behind = charset.first_end(data, 0, at=at) if self.line_a_piece else charset.last_end(data, at=at)
+        behind = self.first_lines(data, 0, charset, at) if self.lines_a_piece else charset.last_end(data, at=at)
         if behind:
             return behind
         if len(data) >= self.read_bytes(charset):
@@ -78,6 +83,19 @@ class Cut:
         if flush is Flush.CHARACTERS:
             return charset.whole(data, at=at)
         return 0 if self.edits_lines or charset is not Charset.BYTES else _record_end(data)
+
+    def first_lines(self, data: bytes, begin: int, charset: Charset, at: int) -> int:
+        """Where the lines from `begin` on end that make the next piece in line mode. 0: there is no whole line."""
+        if self.lines_a_piece == 1:
+            return charset.first_end(data, begin, at=at)
+        end = data.rfind(b"\n", begin, begin + LINES_BYTES) + 1 or data.find(b"\n", begin) + 1
+        if count_lines(data[begin:end]) > self.lines_a_piece:
+            end -= len(data[begin:end].split(b"\n", self.lines_a_piece)[-1])
+        return end
+
+    def messages(self, data: bytes) -> int:
+        """How many messages a piece with this text is."""
+        return max(1, count_lines(data)) if self.lines_a_piece > 1 else 1
 
     @property
     def edits_lines(self) -> bool:
@@ -220,10 +238,13 @@ class Edits:
         return self.most_bytes + self.map_bytes
 
     def cut(self, block_bytes: int, *, line_a_piece: bool) -> Cut:
-        """How files are cut so that their pieces can be edited one by one."""
+        """How files are cut so that their pieces can be edited one by one.
+
+        `line_a_piece`: each line becomes a message. Lines that may be edited are cut apart before that.
+        """
         return Cut(
             block_bytes,
-            line_a_piece=line_a_piece,
+            lines_a_piece=(1 if self.change_text else LINES) if line_a_piece else 0,
             lead_bytes=block_bytes if self.keep or self.drop else 0,
             context_bytes=CONTEXT_BYTES if self.redact else 0,
             charset=self.charset or (DETECTED if self.redact else ""),

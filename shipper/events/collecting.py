@@ -43,6 +43,12 @@ _CROSSED = Counter(
 )
 _SEALED = Counter("fshipper_archive_sealed_segments_total", "Segments sealed", ["partition"])
 _MERGED = Counter("fshipper_archive_merged_segments_total", "Small segments merged into larger ones", ["partition"])
+_REPACKED = Counter(
+    "fshipper_archive_repacked_segments_total", "Segments of closed days compressed again", ["partition"]
+)
+_SAVED = Counter(
+    "fshipper_archive_repacked_saved_bytes_total", "Stored bytes that compressing again saved", ["partition"]
+)
 _DAMAGED = Counter(
     "fshipper_archive_damaged_segments_total", "Segments that differ from their manifest line", ["partition"]
 )
@@ -130,6 +136,10 @@ def fleet_seen(*, states: Mapping[str, int], backlog: int, backlog_age: float) -
 
 @warning("The hosts' heartbeats and the partitions' lag cannot be read now; the collector continues to write.")
 def fleet_not_seen(*, error: str) -> None: ...
+
+
+@warning("The server may lose lines that it acknowledged, or a partition: its settings, its version or the replicas.")
+def durability_at_risk(*, text: str, hint: str) -> None: ...
 
 
 def partition_seen(*, partition: int, lag: int, filled: float, collectors: int, top_host_ratio: float) -> None:
@@ -382,6 +392,8 @@ def consumer_created(*, stream: str, consumer: str) -> None: ...
 def consumer_not_created(*, stream: str, consumer: str, error: str) -> None: ...
 @info("Other collectors write every partition; this one takes over when one of them ends.")
 def standing_by(*, partitions: int) -> None: ...
+@info("The server was empty and has no users, so this collector created the partition map and the streams.")
+def first_streams_created(*, partitions: int) -> None: ...
 @info("Partitions whose streams were created while the collector runs.")
 def streams_found(*, partitions: list[int]) -> None: ...
 @warning("The stream is not the one that the journal knows; it is read again from its first message.")
@@ -390,6 +402,15 @@ def history_changed(*, partition: int, applied: int, reason: str) -> None: ...
 def segment_sealed(*, partition: int, path: str, lines: int, octets: int) -> None: ...
 @info("Small segments of a day that is over became one.", _MERGED, per="partition", by="parts")
 def segments_merged(*, partition: int, path: str, parts: int) -> None: ...
+
+
+def segment_repacked(*, partition: int, path: str, saved: int) -> None:
+    """A segment of a closed day was compressed again, and takes `saved` bytes less."""
+    _REPACKED.labels(str(partition)).inc()
+    _SAVED.labels(str(partition)).inc(saved)
+    logger.debug("segment_repacked", partition=partition, path=path, saved_bytes=saved)
+
+
 @error(
     "A sealed segment differs from its manifest: it is left as it is.",
     _DAMAGED,

@@ -18,6 +18,7 @@ from shipper.jetstream.connection import (
     info_with_subjects,
     pages,
 )
+from shipper.jetstream.server_version import OLDEST
 from shipper.settings import NatsSettings
 
 Json = dict[str, Any]
@@ -166,7 +167,8 @@ class Admin:
 @contextlib.asynccontextmanager
 async def administration(settings: NatsSettings) -> AsyncIterator[Admin]:
     """An `Admin` on a connection of its own. Raises Unavailable: no server answers."""
-    connection = await connect_as(settings, name="fshipper partition", inboxes=("_INBOX_partitioner", MONITOR_INBOX))
+    inboxes = ("_INBOX_partitioner", MONITOR_INBOX)
+    connection = await connect_as(settings, name="fshipper partition", inboxes=inboxes, oldest=OLDEST)
     async with connection:
         yield Admin(connection)
 

@@ -21,6 +21,7 @@ from shipper.errors import (
     Fatal,
     InsecureConnection,
     RightMissing,
+    ServerTooOld,
     SessionLost,
     ShipperError,
     StreamMissing,
@@ -29,6 +30,7 @@ from shipper.errors import (
 )
 from shipper.jetstream import load_websockets
 from shipper.jetstream.fast_client import NO_TLS, Message, TolerantClient
+from shipper.jetstream.server_version import LACKING, SYNCED, Version, version_in
 from shipper.ports import MessageHandler
 from shipper.settings import TLS_SCHEMES, NatsSettings
 from shipper.subjects import MONITOR_API, control_down, control_up
@@ -214,6 +216,11 @@ class Connection:
     def max_payload(self) -> int:
         """Bytes of headers and payload that the server takes in one message."""
         return int(self.client.max_payload)
+
+    @property
+    def has_access_control(self) -> bool:
+        """Whether the server requires users, or certificates of clients."""
+        return self.client.has_access_control
 
     def forgive(self) -> None:
         """Connected at the second attempt: the first one's trouble does not count."""
@@ -435,35 +442,54 @@ class ConnectedSession:
         await self._connection.close()
 
 
-async def connect(settings: NatsSettings, *, name: str, inbox: str) -> Connection:
-    """A connection to the first of the servers (in random order) that answers.
+async def connect(settings: NatsSettings, *, name: str, inbox: str, oldest: Version | None = None) -> Connection:
+    """A connection to the first of the servers (in random order) that answers, and is `oldest` or later.
 
     Raises Unavailable: none does. Fatal: the server refuses us. ConfigError: the settings cannot be used.
-    InsecureConnection: the settings require TLS, and no server offers it; nothing was sent.
+    InsecureConnection: the settings require TLS, and no server offers it; nothing was sent. ServerTooOld: each
+    answers, and is older.
     """
     check_urls(settings)
     load_websockets(settings.url)
     troubles = []
+    too_old: list[ServerTooOld] = []
     for url in random.sample(settings.url, len(settings.url)):
         try:
-            return await _connect_one(url, settings, name, inbox)
+            connection = await _connect_one(url, settings, name, inbox)
+            version = version_in(connection.client.server_info.get("version"))
+            if oldest is None or version is None or version >= oldest:
+                return connection
+            await connection.close()
+            too_old.append(_too_old(_without_user(url), version, oldest))
+            troubles.append(str(too_old[-1]))
         except ShipperError:
             raise
         except (nats.errors.Error, OSError, TimeoutError) as error:
             troubles.append(f"{_without_user(url)}: {describe(error)}")
         except (AttributeError, KeyError, TypeError, ValueError):  # nats-py believes that INFO is what INFO should be
             troubles.append(f"{_without_user(url)}: the answer is not that of a NATS server")
-    raise unconnected(troubles, settings)
+    if too_old and len(too_old) == len(troubles):
+        raise too_old[0]
+    raise unconnected(troubles, settings)  # one of the others may be new enough, and be back soon
 
 
-async def connect_as(settings: NatsSettings, *, name: str, inboxes: Sequence[str]) -> Connection:
+def _too_old(where: str, version: Version, oldest: Version) -> ServerTooOld:
+    return ServerTooOld(
+        f"nats-server {version} at {where} is older than {oldest}: {LACKING}",
+        hint=f"upgrade nats-server to {SYNCED} or later, in a cluster one server after the other",
+    )
+
+
+async def connect_as(
+    settings: NatsSettings, *, name: str, inboxes: Sequence[str], oldest: Version | None = None
+) -> Connection:
     """A connection with the first of `inboxes` that this user may subscribe to: an operator's, or a monitor's.
 
     Raises as `connect`, and RightMissing: it may subscribe to none; the first one is named.
     """
     refusals: list[RightMissing] = []
     for inbox in inboxes:
-        connection = await connect(settings, name=name, inbox=inbox)
+        connection = await connect(settings, name=name, inbox=inbox, oldest=oldest)
         try:
             with connection.session_errors():
                 async with connection.client.mailbox():  # only tests the right to subscribe: nothing arrives there
@@ -541,11 +567,12 @@ def _credentials(settings: NatsSettings) -> dict[str, Any]:
         "nkeys_seed": str(settings.nkey_seed) if settings.nkey_seed else None,
     }
     if settings.wants_tls:
-        options |= {"tls": _tls(settings), "tls_handshake_first": settings.tls_first}
+        options |= {"tls": tls_context(settings), "tls_handshake_first": settings.tls_first}
     return {key: value for key, value in options.items() if value is not None}
 
 
-def _tls(settings: NatsSettings) -> ssl.SSLContext:
+def tls_context(settings: NatsSettings) -> ssl.SSLContext:
+    """The certificates that the settings name. Raises ConfigError: they cannot be used."""
     if settings.key and not settings.certificate:
         raise ConfigError(
             "NATS_KEY is set, and NATS_CERTIFICATE is not", hint="set NATS_CERTIFICATE to the certificate of this key"

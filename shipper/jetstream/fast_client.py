@@ -11,6 +11,7 @@ Messages of direct subscriptions do not pass nats-py's parser (`protocol_filter.
 
 import asyncio
 import contextlib
+import itertools
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import ConnectionClosedError, Error, NoRespondersError
 
-from shipper.jetstream.protocol_filter import ProtocolFilter, RawMessage
+from shipper.jetstream.protocol_filter import ProtocolFilter, RawMessage, ReadRun
+from shipper.model import LineMessages
 
 _END = b"\r\n"
 nats.aio.client.DEFAULT_BUFFER_SIZE = 256 * 1024  # type: ignore[attr-defined,unused-ignore]
@@ -69,6 +71,12 @@ def parse_headers(block: bytes) -> ParsedHeaders:
     return ParsedHeaders(fields, found[1].decode(), (found[2] or b"").decode("utf-8", "replace").strip())
 
 
+def _header_block(headers: Mapping[str, str]) -> bytes:
+    """Well-formed headers, without the empty line that ends them."""
+    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    return f"NATS/1.0\r\n{lines}".encode()
+
+
 @dataclass
 class Message(Msg):
     """A message. `headers` hold only what stands below the first line, so a header `Status` is of its publisher."""
@@ -89,6 +97,7 @@ class TolerantClient(Client):
         self._direct: dict[int, Callable[[Message], None]] = {}
         self._told: set[asyncio.Task[None]] = set()  # of errors
         self._needs_tls = False
+        self._filter: ProtocolFilter | None = None
 
     def require_tls(self) -> None:
         """Send nothing but a TLS handshake, not even the user, until the connection is encrypted.
@@ -99,6 +108,11 @@ class TolerantClient(Client):
         self._needs_tls = True
 
     @property
+    def has_access_control(self) -> bool:
+        """Whether the server's INFO requires users, or certificates of clients."""
+        return bool(self._server_info.get("auth_required") or self._server_info.get("tls_verify"))
+
+    @property
     def is_encrypted(self) -> bool:
         """Whether the connection uses TLS."""
         transport = self._transport
@@ -106,6 +120,11 @@ class TolerantClient(Client):
             return True
         writer = getattr(transport, "_io_writer", None)
         return writer is not None and writer.get_extra_info("ssl_object") is not None
+
+    @property
+    def server_info(self) -> dict[str, Any]:
+        """What the server reported of itself last (INFO)."""
+        return dict(self._server_info)
 
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
         if self._needs_tls and initial_connection and not self.is_encrypted:
@@ -134,9 +153,15 @@ class TolerantClient(Client):
         if isinstance(way, asyncio.StreamReaderProtocol) and socket.get_extra_info("ssl_object") is None:
             sieve = ProtocolFilter(way, self._direct.__contains__, self._take)
             socket.set_protocol(sieve)
+            self._filter = sieve
             came = bytes(reader._buffer)  # noqa: SLF001 - whole lines were read of what came before
             reader._buffer.clear()  # noqa: SLF001
             sieve.put(came)
+
+    def read_runs_by(self, read_run: ReadRun) -> None:
+        """Let `read_run` take many small messages at a time, where messages are taken from the socket."""
+        if self._filter is not None:
+            self._filter.read_run = read_run
 
     async def request(
         self,
@@ -183,10 +208,26 @@ class TolerantClient(Client):
         """
         if self.is_closed:
             raise ConnectionClosedError
-        lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-        head = f"NATS/1.0\r\n{lines}\r\n".encode()
+        head = _header_block(headers) + _END
         command = f"HPUB {subject} {reply} {len(head)} {len(head) + len(payload)}\r\n".encode()
-        await self._send_command(b"".join((command, head, payload, b"\r\n")))
+        await self._send(b"".join((command, head, payload, b"\r\n")))
+
+    async def publish_lines(self, subject: str, reply: str, first: int, messages: LineMessages) -> None:
+        """Send messages whose replies go to `reply` and the number of the message, from `first` on."""
+        if self.is_closed:
+            raise ConnectionClosedError
+        head = _header_block(messages.headers)
+        begin, size = f"HPUB {subject} {reply}".encode(), len(head)
+        each = zip(itertools.count(first), messages.places, messages.lines, strict=False)
+        commands = [
+            b"%b%d %d %d\r\n%b%b%b\r\n"
+            % (begin, number, size + len(place), size + len(place) + len(line), head, place, line)
+            for number, place, line in each
+        ]
+        await self._send(b"".join(commands))
+
+    async def _send(self, commands: bytes) -> None:
+        await self._send_command(commands)
         if self._flush_queue is not None and self._flush_queue.empty():
             await self._flush_pending()
 

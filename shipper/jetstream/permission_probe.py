@@ -14,6 +14,7 @@ from shipper import control
 from shipper.errors import SessionLost
 from shipper.jetstream.connection import API, REFUSED, Connection, connect, describe
 from shipper.jetstream.direct_get import subject_of
+from shipper.jetstream.durability import ServerFacts, server_facts
 from shipper.jetstream.fast_client import NO_RESPONDERS, Message
 from shipper.settings import NatsSettings
 from shipper.subjects import USER_INFO
@@ -65,7 +66,11 @@ class Probe:
         """Address and version of the server, and whether the connection is encrypted."""
         client = self._connection.client
         address = client.connected_url.netloc.rpartition("@")[2] if client.connected_url else "?"
-        return f"{address}, nats-server {client.connected_server_version}{', TLS' if client.is_encrypted else ''}"
+        return f"{address}, nats-server {client.server_info.get('version')}{', TLS' if client.is_encrypted else ''}"
+
+    async def facts(self, settings: NatsSettings) -> ServerFacts:
+        """What the server reports of itself, and its monitoring port."""
+        return await server_facts(self._connection, settings)
 
     @property
     def max_payload(self) -> int:

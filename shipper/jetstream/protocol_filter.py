@@ -27,11 +27,18 @@ class RawMessage(NamedTuple):
     payload: bytes
 
 
+ReadRun = Callable[[bytearray, int, int], int]
+"""Takes messages out of the buffer between two offsets. Returns where they end; the first offset if it takes none."""
+
+
 class ProtocolFilter(asyncio.BufferedProtocol):
     """Stands between a socket and the stream reader of nats-py, from the beginning of a line of the protocol on.
 
-    `take` is called with each message for which `is_wanted` is true: its subscription is a direct one.
+    `take` is called with each message for which `is_wanted` is true: its subscription is a direct one. `read_run` may
+    take many small messages before that.
     """
+
+    read_run: ReadRun | None = None
 
     def __init__(
         self,
@@ -57,7 +64,7 @@ class ProtocolFilter(asyncio.BufferedProtocol):
         was_full = self._end == len(self._buffer)
         if self._end >= self._whole:
             self._whole = begin = 0
-            while begin < self._end and (end := self._handle(begin)) > begin:
+            while begin < self._end and (end := self._run_end(begin) or self._handle(begin)) > begin:
                 begin = end
             self._keep(begin)
         if was_full or self._whole > len(self._buffer):  # more bytes came than it can hold, or will come
@@ -76,9 +83,10 @@ class ProtocolFilter(asyncio.BufferedProtocol):
             octets = octets[len(part) :]
             self.buffer_updated(len(part))
 
-    def eof_received(self) -> bool | None:
-        """The server closed its side of the connection."""
-        return self._way.eof_received()
+    def eof_received(self) -> bool:
+        """The server closed its side of the connection; there is nothing more to send to it."""
+        self._way.eof_received()
+        return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is closed."""
@@ -91,6 +99,11 @@ class ProtocolFilter(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """It does again."""
         self._way.resume_writing()
+
+    def _run_end(self, begin: int) -> int:
+        """Where a run of messages ends that was taken; 0: none was."""
+        end = self.read_run(self._buffer, begin, self._end) if self.read_run else begin
+        return end if end > begin else 0
 
     def _handle(self, begin: int) -> int:
         """Deal with the line at `begin`, and its message; where the next one begins, `begin` while it is not all there.

@@ -8,8 +8,8 @@ import itertools
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import nats.errors
 
@@ -28,7 +28,8 @@ from shipper.errors import (
 from shipper.jetstream.connection import SOCKET_BUFFER_BYTES, ConnectedSession, Connection, connect
 from shipper.jetstream.direct_get import last_stored, stored, subject_of
 from shipper.jetstream.fast_client import NO_RESPONDERS, Message
-from shipper.model import Entry, Published, Stored
+from shipper.jetstream.server_version import OLDEST
+from shipper.model import Entry, LineMessages, Published, Stored
 from shipper.settings import NatsSettings
 from shipper.subjects import BUCKET_STREAM, bucket_subject, control_ask
 
@@ -56,9 +57,11 @@ class JetStreamPublisher(ConnectedSession):
         super().__init__(connection)
         self._stream = stream
         missing = StreamMissing(f"no stream takes the messages of {stream}", hint="create it: fshipper partition apply")
-        self._replies = ReplyWindow(connection, self._read, missing)
-        self._in_flight: deque[int] = deque()
-        self._refused: dict[int, StreamFull] = {}  # by token
+        self._replies = ReplyWindow(connection, self._read, missing, self._read_stored, stream)
+        self._in_flight: deque[_InFlight] = deque()
+        self._next = 1  # number of the next message
+        self._awaited = 1  # number of the message whose ack is next
+        self._refused: dict[int, StreamFull] = {}  # by number
         self._acks: list[Published] = []
         self._last_sequence = 0
 
@@ -68,7 +71,7 @@ class JetStreamPublisher(ConnectedSession):
 
         Raises Unavailable: none answers. ConfigError: the server does not take messages of `block_bytes`.
         """
-        connection = await connect(settings, name=f"fshipper produce {host}", inbox=f"_INBOX_{host}")
+        connection = await connect(settings, name=f"fshipper produce {host}", inbox=f"_INBOX_{host}", oldest=OLDEST)
         if connection.max_payload < block_bytes + HEADER_RESERVE_BYTES:
             await connection.close()
             raise ConfigError(
@@ -148,10 +151,22 @@ class JetStreamPublisher(ConnectedSession):
 
     async def publish(self, token: int, subject: str, headers: Mapping[str, str], payload: bytes) -> None:
         """Send without waiting for the server's ack."""
-        self._replies.check()
-        self._in_flight.append(token)
+        number = self._number(token, 1)
         with self._connection.session_errors():
-            await self._connection.client.publish_block(subject, self._replies.subject(token), headers, payload)
+            await self._connection.client.publish_block(subject, self._replies.subject(number), headers, payload)
+
+    async def publish_lines(self, token: int, subject: str, messages: LineMessages) -> None:
+        """Send many messages without waiting for the server's acks."""
+        first = self._number(token, len(messages.lines))
+        with self._connection.session_errors():
+            await self._connection.client.publish_lines(subject, self._replies.subject(), first, messages)
+
+    def _number(self, token: int, messages: int) -> int:
+        """The number of the first of so many messages, which are in flight from now on."""
+        self._replies.check()
+        first, self._next = self._next, self._next + messages
+        self._in_flight.append(_InFlight(token, self._next - 1))
+        return first
 
     async def mention(self, subject: str, payload: bytes) -> bool:
         """Send a message that may be lost, without a reply; False: the send buffer is full now."""
@@ -201,6 +216,7 @@ class JetStreamPublisher(ConnectedSession):
         """Go on after `StreamFull`; acks of what was sent before are ignored."""
         self._replies.start_over()
         self._in_flight.clear()
+        self._awaited = self._next
         self._refused.clear()
         self._acks.clear()
 
@@ -208,31 +224,47 @@ class JetStreamPublisher(ConnectedSession):
         """Call `wake` whenever `acknowledged` has something to return or to raise."""
         self._replies.on_news(wake)
 
-    def _read(self, token: int, content: Ack) -> None:
+    def _read(self, number: int, content: Ack) -> None:
         """A refusal counts after the acks of what was sent before it: the server sends it while those messages wait."""
         try:
-            self._read_ack(token, content)
+            check_stored(content)
         except StreamFull as full:
-            self._refused[token] = full
-        if self._in_flight and self._in_flight[0] in self._refused:
-            raise self._refused[self._in_flight[0]]
-
-    def _read_ack(self, token: int, content: Ack) -> None:
-        check_stored(content)
-        sequence = int(content["seq"])
+            self._refused[number] = full
+            self._check_refused()
+            return
         if content.get("stream") != self._stream:
             raise ConfigError(
                 f"stream {content.get('stream')!r} takes the subject of {self._stream}",
                 hint="two streams must not share a subject, and SHIPPER_SUBJECT must be the same for all programs",
             )
-        if not self._in_flight or token != self._in_flight.popleft():
-            raise SessionLost(f"ack {token} came out of order")
-        if sequence <= self._last_sequence:
-            raise SessionLost(
-                f"stream sequence went back from {self._last_sequence} to {sequence}: the server lost data"
-            )
-        self._last_sequence = sequence
-        self._acks.append(Published(token, sequence))
+        self._read_stored((number,), (int(content["seq"]),))
+
+    def _read_stored(self, numbers: Sequence[int], sequences: Sequence[int]) -> None:
+        """The server stored messages in this order."""
+        for number, sequence in zip(numbers, sequences, strict=True):
+            self._check_refused()
+            if not self._in_flight or number != self._awaited:
+                raise SessionLost(f"ack {number} came out of order")
+            if sequence <= self._last_sequence:
+                raise SessionLost(
+                    f"stream sequence went back from {self._last_sequence} to {sequence}: the server lost data"
+                )
+            self._awaited, self._last_sequence = number + 1, sequence
+            if number == self._in_flight[0].last:
+                self._acks.append(Published(self._in_flight.popleft().token, sequence))
+        self._check_refused()
+
+    def _check_refused(self) -> None:
+        """Raises the refusal of the message whose ack is next."""
+        if self._refused and self._awaited in self._refused:
+            raise self._refused[self._awaited]
+
+
+class _InFlight(NamedTuple):
+    """A call that sent messages, and the number of its last one."""
+
+    token: int
+    last: int
 
 
 FULL = frozenset({10077, 10023, 10047})
@@ -248,13 +280,25 @@ class ReplyWindow:
     """Replies by token, and the first trouble that a reply reported. Owned by one event loop.
 
     `read` is called with the token and the content of each reply; what it raises is the trouble. `missing` is the
-    trouble that is reported when no stream takes a message.
+    trouble that is reported when no stream takes a message. `read_stored`, if it is given, is called with the tokens
+    and sequences of replies that `stream` stored their messages; what it raises is the trouble, too.
     """
 
-    def __init__(self, connection: Connection, read: Callable[[int, Ack], None], missing: StreamMissing) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        read: Callable[[int, Ack], None],
+        missing: StreamMissing,
+        read_stored: Callable[[Sequence[int], Sequence[int]], None] | None = None,
+        stream: str = "",
+    ) -> None:
         self._connection = connection
         self._read = read
+        self._read_stored = read_stored
         self._missing = missing
+        self._stream = stream
+        self._stored = re.compile(rb"(?!)")  # the replies of this attempt that messages are stored
+        self._sid = 0
         self._inbox = connection.client.new_inbox() + "."
         self._attempt = 0
         self._trouble: ShipperError | None = None
@@ -262,10 +306,14 @@ class ReplyWindow:
 
     async def open(self) -> None:
         """Subscribe to the replies."""
-        await self._connection.client.subscribe_direct(f"{self._inbox}*", self._on_reply)
+        subscription = await self._connection.client.subscribe_direct(f"{self._inbox}*", self._on_reply)
+        self._sid = subscription._id  # noqa: SLF001 - nats-py offers no other way
+        if self._read_stored is not None:
+            self._stored = self._stored_pattern()
+            self._connection.client.read_runs_by(self._read_run)
 
-    def subject(self, token: int) -> str:
-        """Where the reply to the message with `token` arrives."""
+    def subject(self, token: int | str = "") -> str:
+        """Where the reply to the message with `token` arrives; without a token what such subjects begin with."""
         return f"{self._inbox}{self._attempt}-{token}"
 
     def on_news(self, wake: Callable[[], None]) -> None:
@@ -284,6 +332,31 @@ class ReplyWindow:
         if isinstance(self._trouble, StreamFull):
             self._trouble = None
         self._attempt += 1
+        if self._read_stored is not None:
+            self._stored = self._stored_pattern()
+
+    def _stored_pattern(self) -> re.Pattern[bytes]:
+        begin, stream = (re.escape(text.encode()) for text in (self.subject(), self._stream))
+        content = rb'\{"stream":"%b",(?:"domain":"[^"\r\n]*",)? ?"seq":(\d{1,18})\}' % stream
+        return re.compile(rb"MSG %b(\d{1,18}) %d \d+\r\n%b\r\n" % (begin, self._sid, content))
+
+    def _read_run(self, buffer: bytearray, begin: int, end: int) -> int:
+        """Read all replies from `begin` on that report a stored message. Returns where they end."""
+        tokens: list[int] = []
+        sequences: list[int] = []
+        match = self._stored.match
+        while found := match(buffer, begin, end):
+            tokens.append(int(found[1]))
+            sequences.append(int(found[2]))
+            begin = found.end()
+        if tokens and self._read_stored is not None:
+            if self._trouble is None:
+                try:
+                    self._read_stored(tokens, sequences)
+                except ShipperError as error:
+                    self._trouble = error
+            self._wake()
+        return begin
 
     def _on_reply(self, message: Message) -> None:
         attempt, token = map(int, message.subject.rpartition(".")[2].split("-"))

@@ -20,6 +20,7 @@ from shipper.jetstream.direct_get import body_of, of_message, stored, subject_of
 from shipper.jetstream.leaf_stream import LeafStream, stream_state
 from shipper.jetstream.publisher import HEADER_RESERVE_BYTES
 from shipper.jetstream.pull_loop import HEARTBEAT_SECONDS, SILENCE_SECONDS, PullLoop
+from shipper.jetstream.server_version import OLDEST
 from shipper.model import Delivery, StreamState
 from shipper.settings import NatsSettings
 from shipper.stream_source import origin_of
@@ -101,6 +102,7 @@ class JetStreamInbox(ConnectedSession):
             delivered=self._on_delivery,
             ended=self._on_end,
             failed=connection.fail,
+            takes_runs=True,
         )
         self._arrived: deque[Delivery] = deque()
         self._arrived_bytes = 0
@@ -126,7 +128,8 @@ class JetStreamInbox(ConnectedSession):
 
         Raises Unavailable: none answers.
         """
-        connection = await connect(settings, name=f"fshipper consume {name} {stream}", inbox="_INBOX_collector")
+        client = f"fshipper consume {name} {stream}"
+        connection = await connect(settings, name=client, inbox="_INBOX_collector", oldest=OLDEST)
         return cls(connection, stream, consumer, batch_bytes, lost or ConsumerRecovery())
 
     async def state(self) -> StreamState:
@@ -285,7 +288,7 @@ class JetStreamInbox(ConnectedSession):
             await self._pulls.request(batch=MESSAGES_A_PULL, max_bytes=self._pull_bytes)
 
     def _on_delivery(self, delivery: Delivery) -> None:
-        if delivery.sequence <= self._last_sequence:
+        if delivery.first_sequence <= self._last_sequence:
             # The server redelivers what it could not deliver to an inbox from before the reset, though it was
             # delivered to this one since (nats-server 2.15, didNotDeliver); and what waits for its ack for long.
             return

@@ -12,6 +12,7 @@ from nats.aio.subscription import Subscription
 
 from shipper.jetstream.connection import API, Connection
 from shipper.jetstream.fast_client import NO_RESPONDERS, Message
+from shipper.jetstream.line_runs import read_runs
 from shipper.model import Delivery
 
 NANOSECONDS = 1_000_000_000
@@ -30,7 +31,7 @@ class PullLoop:
 
     `delivered` is called with each message, in the order of the consumer, `ended` when the server ends a request (with
     its text, and how many messages the request still allowed), `failed` when the consumer cannot be read on, and `idle`
-    at a heartbeat.
+    at a heartbeat. `takes_runs`: `delivered` may get runs of one-line messages.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class PullLoop:
         ended: Callable[[str, int], None],
         failed: Callable[[str], None],
         idle: Callable[[], None] = lambda: None,
+        takes_runs: bool = False,
     ) -> None:
         self.consumer_sequence = 0  #: of the newest delivery
         self._connection = connection
@@ -54,6 +56,7 @@ class PullLoop:
         self._ended = ended
         self._failed = failed
         self._idle = idle
+        self._takes_runs = takes_runs
         self._consumer = ""
         self._inbox = ""  # where the deliveries since the newest `begin` arrive
         self._subscription: Subscription | None = None
@@ -85,11 +88,24 @@ class PullLoop:
                 return
             self._received_at = time.monotonic()
             if message.reply.startswith("$JS.ACK."):
-                self._on_delivery(message)
+                delivery, consumer_sequence = read_delivery(message)
+                self._on_delivery(delivery, consumer_sequence, consumer_sequence)
             else:
                 self._on_status(message)
 
-        self._subscription = await self._connection.client.subscribe_direct(f"{inbox}*", on_message)
+        self._subscription = subscription = await self._connection.client.subscribe_direct(f"{inbox}*", on_message)
+        if self._takes_runs:
+            sid: int = subscription._id  # noqa: SLF001 - nats-py offers no other way
+
+            def read(buffer: bytearray, begin: int, end: int) -> int:
+                arrived, end = read_runs(buffer, begin, end, sid) if inbox == self._inbox else ([], begin)
+                if arrived:
+                    self._received_at = time.monotonic()
+                for each in arrived:
+                    self._on_delivery(*each)
+                return end
+
+            self._connection.client.read_runs_by(read)
 
     async def end(self) -> None:
         """Ignore what arrives from now on. Raises nats.errors.Error, OSError."""
@@ -110,17 +126,16 @@ class PullLoop:
         with self._connection.session_errors():
             await self._connection.client.publish(verb, json.dumps(body).encode(), reply=f"{self._inbox}{number}")
 
-    def _on_delivery(self, message: Message) -> None:
-        delivery, consumer_sequence = read_delivery(message)
-        if consumer_sequence != self.consumer_sequence + 1:
-            self._failed(
-                f"delivery {consumer_sequence} follows {self.consumer_sequence}: the consumer has another reader"
-            )
+    def _on_delivery(self, delivery: Delivery, first: int, last: int) -> None:
+        """A delivery arrived, whose messages have the consumer sequences `first` to `last`."""
+        if first != self.consumer_sequence + 1:
+            self._failed(f"delivery {first} follows {self.consumer_sequence}: the consumer has another reader")
             return
-        self.consumer_sequence = consumer_sequence
-        oldest = next(iter(self._requests), None)
-        if oldest is not None:
-            self._requests[oldest] -= 1
+        self.consumer_sequence, count = last, delivery.messages
+        while count and (oldest := next(iter(self._requests), None)) is not None:
+            used = min(count, self._requests[oldest])
+            self._requests[oldest] -= used
+            count -= used
             if self._requests[oldest] == 0:
                 del self._requests[oldest]
         self._delivered(delivery)

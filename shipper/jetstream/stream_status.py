@@ -1,6 +1,7 @@
 """The fill level of each partition's stream and the lag of its collector; a collector's rights suffice."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,6 +11,8 @@ from shipper.errors import Poison, StreamMissing
 from shipper.jetstream.admin import Admin
 from shipper.jetstream.connection import Connection
 from shipper.jetstream.direct_get import direct_batch
+from shipper.jetstream.durability import Durability, ServerFacts, judge, replicas_in, server_facts
+from shipper.settings import NatsSettings
 from shipper.stream_source import origin_of
 from shipper.subjects import (
     ADVISORIES,
@@ -51,6 +54,7 @@ class PartitionStatus:
     site: str = ""  #: domain of the edge site that it is sourced from
     site_lag: int | None = None  #: messages that only the site had, at its last contact
     site_silent: float | None = None  #: seconds since the last contact; None: none since the server started
+    replicas: int = 1
 
     @property
     def is_site_away(self) -> bool:
@@ -66,6 +70,25 @@ class Status:
     dead_letters: int | None
     dead_letters_full: float | None = None  #: percent of the stream's limit; at 100 the oldest are dropped
     advisories: int | None = None  #: messages that the server gave up delivering
+
+
+FACTS_SECONDS = 60.0
+"""Seconds between two readings of the server's settings, which change only at its restart or reload."""
+
+
+class DurabilityReader:
+    """Reads what the server may lose; its settings at most once a minute."""
+
+    def __init__(self, settings: NatsSettings) -> None:
+        self._settings = settings
+        self._read: tuple[Connection, float, ServerFacts] | None = None  # and until when they count
+
+    async def read(self, connection: Connection, found: Status) -> Durability:
+        """The durability of the partitions in `found`."""
+        if self._read is None or self._read[0] is not connection or time.monotonic() >= self._read[1]:
+            facts = await server_facts(connection, self._settings)
+            self._read = connection, time.monotonic() + FACTS_SECONDS, facts
+        return judge(self._read[2], [each.replicas for each in found.partitions])
 
 
 def partition_status(partition: int, stream: Mapping[str, Any], consumer: Mapping[str, Any] | None) -> PartitionStatus:
@@ -89,6 +112,7 @@ def partition_status(partition: int, stream: Mapping[str, Any], consumer: Mappin
         last_seq=state["last_seq"],
         **(read or {}),
         **_site(stream),
+        replicas=replicas_in(stream["config"]),
     )
 
 

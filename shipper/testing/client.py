@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from shipper.errors import SessionLost, ShipperError, StreamFull
-from shipper.model import Delivery, Entry, Published, Stored, StreamState
+from shipper.model import Delivery, Entry, LineMessages, Published, Stored, StreamState
 from shipper.ports import Inbox, MessageHandler, Publisher
 from shipper.subjects import COLLECTOR
 from shipper.testing.server import Bus, MemoryStream
@@ -208,8 +208,21 @@ class MemoryPublisher(MemorySession):
     async def publish(self, token: int, subject: str, headers: Mapping[str, str], payload: bytes) -> None:
         """Send without waiting for the ack: it comes when the event loop runs again, or later, or never."""
         self.check()
+        self._send(token, self._outcome(subject, headers, payload))
+
+    async def publish_lines(self, token: int, subject: str, messages: LineMessages) -> None:
+        """The same for many messages; the ack comes for the last one, or for the first that is refused."""
+        self.check()
+        outcome: int | ShipperError = 0
+        for place, line in zip(messages.places, messages.lines, strict=True):
+            own = dict([header.split(": ", 1) for header in place.decode().splitlines() if header])
+            outcome = self._outcome(subject, messages.headers | own, line)
+            if isinstance(outcome, ShipperError):
+                break
+        self._send(token, outcome)
+
+    def _send(self, token: int, outcome: int | ShipperError) -> None:
         self._in_flight.append(token)
-        outcome = self._outcome(subject, headers, payload)
         call_soon = asyncio.get_running_loop().call_soon
         self.bus.acks.carry(functools.partial(call_soon, self._on_ack, self._attempt, token, outcome))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shipper.errors import ShipperError, Unavailable
-from spark_analytics.runtime import class_data_sharing, interrupts, jvm, tuning
+from spark_analytics.runtime import class_data_sharing, interrupts, java_runtime, jvm, tuning
 from spark_analytics.runtime.class_data_sharing import SharedArchive
 
 if TYPE_CHECKING:
@@ -150,6 +150,10 @@ def known_classes(java: Path) -> SharedArchive | None:
         return None
 
 
+JAVA_HINT = "sudo apt-get install openjdk-17-jre-headless, or set JAVA_HOME; without root: pip install 'fshipper[java]'"
+INSTALL_HINT = 'pip install "fshipper[spark]"; from a clone: make install EXTRAS=spark,java'
+
+
 def require_runtime() -> Path:
     """The Java that Spark is started with here.
 
@@ -158,15 +162,11 @@ def require_runtime() -> Path:
     """
     for name in ("pyspark", "pyarrow", "duckdb"):  # `--help` must work without them
         if importlib.util.find_spec(name) is None:
-            raise Unavailable(f"the report needs {name}, which is not installed", hint='pip install "fshipper[spark]"')
-    home = os.environ.get("JAVA_HOME")
-    java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "")
-    if not java.is_file():
-        where = f"JAVA_HOME={home} has no bin/java" if home else "there is no java on PATH"
-        raise Unavailable(
-            f"the report needs Java 17 or later; {where}",
-            hint="apt-get install openjdk-17-jre-headless, or set JAVA_HOME",
-        )
+            raise Unavailable(f"the report needs {name}, which is not installed", hint=INSTALL_HINT)
+    java = java_runtime.find()
+    if java is None or not java.is_file():
+        where = "there is no java on PATH" if java is None else f"JAVA_HOME={java.parent.parent} has no bin/java"
+        raise Unavailable(f"the report needs Java 17 or later; {where}", hint=JAVA_HINT)
     return java
 
 

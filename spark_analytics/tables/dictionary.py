@@ -33,7 +33,7 @@ ROWS = {
 }
 """What one row of each table is of."""
 
-_MEDIAN = "median of the baseline days, 0 for a day without lines; null without a baseline"
+_MEDIAN = "median of the baseline days; a day without lines counts as 0"
 
 COMMON = {
     "date": Column(
@@ -44,8 +44,7 @@ COMMON = {
     "file": Column("path", "path of the log file on the host", "log.file.path / log.file.path"),
     "hour": Column(
         "UTC time",
-        "hour of the event by the time in the line; without one, the hour in which JetStream stored the"
-        " first block of the segment",
+        "hour of the time in the line; without one, the hour in which JetStream stored the segment's first block",
     ),
     "level": Column(
         "word",
@@ -57,24 +56,22 @@ COMMON = {
     "bytes": Column("bytes", "bytes of the text"),
     "err": Column("lines", "lines of level `error` and `fatal`"),
     "warn": Column("lines", "lines of level `warn`"),
-    "first_ts": Column(
-        "UTC time", "first time in the lines; null if no line has a time", "time_unix_nano / @timestamp"
-    ),
-    "last_ts": Column("UTC time", "last time in the lines; null if no line has a time", "time_unix_nano / @timestamp"),
+    "first_ts": Column("UTC time", "first time in the lines; null without one", "time_unix_nano / @timestamp"),
+    "last_ts": Column("UTC time", "last time in the lines; null without one", "time_unix_nano / @timestamp"),
     "last_arrival": Column(
         "UTC time", "when JetStream stored the last block", "observed_time_unix_nano / event.ingested"
     ),
     "late_lines": Column("lines", "lines whose time is on a day before `date`"),
     "no_ts_lines": Column("lines", "lines without a time"),
     "continuation_lines": Column(
-        "lines", "those of `no_ts_lines` in files whose other lines have times (stack traces): level `none`"
+        "lines", "lines of `no_ts_lines` in files whose other lines have times, such as stack traces"
     ),
     "active_hours": Column("hours", "hours with at least one line"),
     "baseline_days": Column("days", "days of the baseline that have tables, at most `--baseline-days`"),
     "median7_lines": Column("lines", "lines a day: " + _MEDIAN),
     "err_rate": Column("share, 0 to 1", "`err` / `lines`"),
-    "err_rate_low": Column("share, 0 to 1", "lower end of the Wilson interval (99 %) of `err_rate`"),
-    "err_rate_high": Column("share, 0 to 1", "upper end of the Wilson interval (99 %) of `err_rate`"),
+    "err_rate_low": Column("share, 0 to 1", "lower end of its Wilson interval (99 %)"),
+    "err_rate_high": Column("share, 0 to 1", "upper end of its Wilson interval (99 %)"),
     "median7_err_rate": Column("share, 0 to 1", "`err_rate`: " + _MEDIAN),
     "pattern_id": Column("text", "identifier of the pattern, the same on every day"),
     "example": Column("text", "an unmasked line; null if none was searched", "body / message"),
@@ -89,9 +86,7 @@ COMMON = {
 OF_TABLE = {
     "hourly": {
         "lines": Column("lines", "lines, including a last one without a newline"),
-        "unfinished": Column(
-            "lines", "last lines without a newline; `lines - unfinished` is what the other tables have"
-        ),
+        "unfinished": Column("lines", "last lines without a newline"),
     },
     "fingerprints": {
         "text": Column("text", "masked line, at most 300 characters"),
@@ -105,16 +100,16 @@ OF_TABLE = {
     },
     "pattern_daily": {
         "lines": Column("lines", "lines, including unfinished ones"),
-        "file": Column("path", "the log file with most of the lines", "log.file.path / log.file.path"),
+        "file": Column("path", "the log file with most of the lines"),
         "baseline_median": Column(
-            "lines", "median of the lines on the days before; a day without the pattern counts as 0"
+            "lines", "median of the lines on the baseline days; a day without the pattern counts as 0"
         ),
         "surge": Column("log2", "log2((lines + 5) / (median + 5)); null below 20 lines or three baseline days"),
     },
     "event_daily": {
-        "kind": Column("word", "kind of known event, such as `io_error`; empty: lines of a pattern that is a finding"),
+        "kind": Column("word", "kind of known event, such as `io_error`; empty: a pattern that is a finding"),
         "pattern_id": Column("id", "the pattern; empty in rows of known events"),
-        "subject": Column("text", "what the event is about, such as `sdb` or `postgresql.service`; may be empty"),
+        "subject": Column("text", "what the event is about, such as `sdb` or `postgresql.service`"),
         "lines": Column("lines", "lines, including unfinished ones; at most 50 log files for each event and pattern"),
         "example": Column("text", "one line, or its masked text"),
     },
@@ -122,7 +117,7 @@ OF_TABLE = {
         "share_of_partition": Column("share, 0 to 1", "bytes of the host / bytes of its partition"),
         "delta_vs_median7": Column("ratio", "lines / median - 1; null without a baseline"),
         "silent_since": Column(
-            "UTC time", "last arrival of a host that sent lines before and sent none in the last six hours of the day"
+            "UTC time", "last arrival, of a host that sent nothing in the last six hours of the day"
         ),
         "is_new": Column("true, false", "no day of the baseline has the host; null without a baseline"),
         "lines": Column("newlines", "lines; 0 for a host of the baseline that sent nothing"),
@@ -167,12 +162,11 @@ OF_TABLE = {
         "user": Column("name", "user name; empty if the line has none", "user.name / user.name"),
         "remote": Column("address", "remote address; empty if the line has none", "client.address / source.ip"),
         "n": Column("lines", "lines"),
-        "attempts": Column("attempts", "attempts, including those that `message repeated N times` stands for"),
-        "method": Column("word", "method that sshd names, such as `password` or `publickey`; empty without one"),
+        "attempts": Column("attempts", "attempts, including those of `message repeated N times`"),
+        "method": Column("word", "method that sshd names, such as `publickey`; or empty"),
         "failed_attempts": Column(
             "attempts",
-            "failed passwords of the same user and address, on any host, before an accepted password and after the one"
-            " before it, where they are most; null for other rows",
+            "most failed passwords of a user and address, on any host, between two accepted passwords; else null",
         ),
         "failed_first_ts": Column("UTC time", "first of the `failed_attempts`"),
         "failed_last_ts": Column("UTC time", "last of the `failed_attempts`"),
@@ -193,13 +187,13 @@ OF_TABLE = {
         "offset_gap_bytes": Column("bytes", "bytes between two spans of the day that no gap record explains"),
         "doubled_bytes": Column(
             "bytes",
-            "bytes that an earlier segment also has, so that totals count them twice; null in tables of older versions",
+            "bytes that an earlier segment also has; totals count them twice",
         ),
         "doubled_lines": Column(
             "lines",
-            "lines that an earlier segment also has, so that totals count them twice; null in tables of older versions",
+            "lines that an earlier segment also has; totals count them twice",
         ),
-        "duplicates": Column("blocks", "blocks that the collector dropped because they were archived before"),
+        "duplicates": Column("blocks", "blocks that the collector dropped: archived before"),
         "joins": Column("blocks", "blocks of which the collector wrote only the new part"),
         "first_seq": Column("stream sequence", "first one of the file's segments"),
         "last_seq": Column("stream sequence", "last one of the file's segments"),

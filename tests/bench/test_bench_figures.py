@@ -165,7 +165,7 @@ def test_lines_lost_and_doubled_are_counted_apart():
 
 
 def test_the_document_holds_facts_figures_ratios_and_verdicts(tmp_path):
-    facts = Facts("2026-11-20T10:00:00+00:00", 2, "a cpu", 1000, "6.1", "3.11", 64, "lines", 1, 0.0)
+    facts = Facts("2026-11-20T10:00:00+00:00", 2, "a cpu", 1000, "6.1", "3.11", 64, "lines", 1, 0.0, "always")
     told = json.loads(json.dumps(document(facts, [outcome_of(tmp_path, [0.0])])))
     assert told["schema"] == SCHEMA == 1
     assert told["facts"]["cores"] == 2

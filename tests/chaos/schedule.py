@@ -148,7 +148,7 @@ def schedule(seed: int) -> Schedule:
 
 def _settings(chance: random.Random) -> dict[str, str]:
     return {
-        "encoding": chance.choice(("zstd", "zstd", "gzip", "identity")),
+        "encoding": chance.choice(("zstd", "zstd", "gzip", "identity", "plain")),
         "store": chance.choice(("plain", "plain", "frames")),
         "codec": chance.choice(("zstd", "gzip")),
         "segment": chance.choice(("200KB", "128MB")),

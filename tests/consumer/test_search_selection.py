@@ -1,4 +1,4 @@
-"""What a search selected is reported where that is nothing, as docs/reference/situations.md has it."""
+"""What a search selected is reported where that is nothing, as tests/situations.tsv has it."""
 
 import json
 import os

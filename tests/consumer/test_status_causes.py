@@ -1,4 +1,4 @@
-"""`fshipper status` after real faults: one sentence for one cause, as docs/reference/situations.md has it."""
+"""`fshipper status` after real faults: one sentence for one cause, as tests/situations.tsv has it."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The sentences of `fshipper status` that need rare faults, as docs/reference/situations.md has them."""
+"""The sentences of `fshipper status` that need rare faults, as tests/situations.tsv has them."""
 
 import dataclasses
 import os

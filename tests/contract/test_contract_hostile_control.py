@@ -43,6 +43,10 @@ HOSTILE = [
     b'{"ask": "resend", "source": "0123456789abcdef", "from": ' + b"9" * 4000 + b"}",
     b'{"ask": "marks", "archive": ["\\ud800"]}',
     b'{"ask": "place", "partition": 1e400}',
+    b'{"ask": "files", "file": "/\\ud800"}',
+    b'{"ask": "files", "file": "/var/log/\\u0000"}',
+    b'{"ask": "files", "file": ["/etc/passwd"]}',
+    b'{"ask": "files", "file": "' + b"/.." * 20_000 + b'"}',
     b'{"receipts": [{"source": "\\ud800", "file": 1, "origin": 0, "watermark": 1e308, "crc": []}], "archive": {}}',
     b'{"receipts": [' + b"[" * 900 + b"]" * 900 + b'], "through": "x", "left": -1}',
     b'{"receipts": {}}',
@@ -50,14 +54,14 @@ HOSTILE = [
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.integers(min_value=10**30) | st.floats() | st.text()
-    | st.sampled_from(["\ud800", "receipts", "resend", "marks", "place", "stream", "finish"]),
+    | st.sampled_from(["\ud800", "receipts", "resend", "marks", "place", "stream", "finish", "files"]),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=12,
 )  # fmt: skip
 FIELDS = """
     v ask partition sources leaving source from archive receipts through left retired file origin watermark crc
     told answer lasting version partitions overrides slots owner name instance host pid lock epoch known refused
-    worst every up files
+    worst every up files file run clock scanned pending marks unreadable named verdict reason
 """.split()  # noqa: SIM905 - words read better than quotes
 REPLIES = (
     control.ReceiptsReply.from_json,
@@ -66,6 +70,7 @@ REPLIES = (
     control.PlaceReply.from_json,
     control.StreamReply.from_json,
     control.FinishReply.from_json,
+    control.FilesReply.from_json,
 )
 messages = st.dictionaries(st.sampled_from(FIELDS), values, max_size=14)
 

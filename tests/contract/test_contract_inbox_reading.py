@@ -5,7 +5,7 @@ import time
 
 import pytest
 from harness.waiting import slowdown
-from worlds import KIB, MIB, PATIENCE, WEB1, numbered, open_inbox, sequences, soon, taken
+from worlds import KIB, MIB, PATIENCE, WEB1, apart, numbered, open_inbox, sequences, soon, taken
 
 from shipper.errors import StreamMissing
 
@@ -200,7 +200,7 @@ async def test_more_messages_than_the_server_leaves_unacknowledged_arrive_when_t
         async with asyncio.timeout(PATIENCE):
             while len(found) < 7000:
                 batch = await inbox.take(MIB, 1.0)
-                found += batch
+                found += apart(batch)
                 if batch:
                     await inbox.ack(batch[-1])
     assert sequences(found) == list(range(1, 7001))

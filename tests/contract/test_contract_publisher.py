@@ -4,9 +4,10 @@ import contextlib
 
 import pytest
 from publishing import ended, publish, publishing, settled, settled_or_ended
-from worlds import WEB1, WEB2, soon
+from worlds import WEB1, WEB2, open_inbox, soon, taken
 
 from shipper.errors import SessionLost, StreamBusy, StreamFull, StreamMissing
+from shipper.model import LineMessages
 
 
 async def test_acks_come_in_the_order_of_the_publishes_with_growing_sequences(world):
@@ -211,3 +212,44 @@ async def test_a_sequence_that_goes_back_ends_the_session(world):
         acks, error = await ended(session)
     assert (acks, type(error)) == ([], SessionLost)
     assert "went back from 3 to 1" in str(error)
+
+
+# -- many messages in one call --------------------------------------------------------------------------------------
+
+
+def by_line(count, begin=0):
+    """So many lines as messages."""
+    places = [b"Log-Span: %d-%d\r\n\r\n" % (number, number + 1) for number in range(begin, begin + count)]
+    return LineMessages({"Log-Id": "a"}, places, [b"line %d" % number for number in range(begin, begin + count)])
+
+
+async def test_lines_are_messages_of_their_own_and_are_acknowledged_together_in_order(world):
+    async with publishing(world) as session:
+        for token in range(20):
+            await session.publish_lines(token, WEB1, by_line(300, token * 300))
+            await publish(session, 100 + token)
+        acks = await settled(session, 40)
+        last = await session.last_stored(WEB1)
+    assert [ack.token for ack in acks] == [token for number in range(20) for token in (number, 100 + number)]
+    assert [ack.sequence for ack in acks[::2]] == [301 * token + 300 for token in range(20)]
+    assert last.sequence == 20 * 301
+    async with open_inbox(world) as inbox:
+        await inbox.begin(1)
+        stored = await taken(inbox, 301)
+    assert [(each.headers["Log-Span"], each.payload) for each in stored[:300]] == [
+        (f"{number}-{number + 1}", b"line %d" % number) for number in range(300)
+    ]
+
+
+async def test_lines_of_which_one_is_refused_are_not_acknowledged_and_can_be_sent_again(world):
+    await world.limit(150_000)
+    async with publishing(world) as session:
+        await session.publish_lines(1, WEB1, by_line(10))
+        long = LineMessages({"Log-Id": "a"}, [b"Log-Map: 0\r\n\r\n"] * 3, [bytes(70_000)] * 3)
+        await session.publish_lines(2, WEB1, long)
+        acks, error = await ended(session)
+        assert ([ack.token for ack in acks], type(error)) == ([1], StreamFull)
+        await world.limit(500_000)
+        session.start_over()
+        await session.publish_lines(2, WEB1, by_line(10))
+        assert [ack.token for ack in await settled(session, 1)] == [2]

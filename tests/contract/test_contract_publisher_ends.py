@@ -45,11 +45,12 @@ async def test_a_killed_server_ends_publishing_within_seconds(world):
 
 async def test_acks_that_came_before_a_kill_are_handed_out_before_the_session_is_lost(world):
     async with publishing(world) as session:
-        await publish(session, 1, 2, 3)
-        async with asyncio.timeout(PATIENCE):
-            while session.woken < 3:
-                session.news.clear()
-                await session.news.wait()
+        for token in (1, 2, 3):
+            await publish(session, token)
+            async with asyncio.timeout(PATIENCE):
+                while session.woken < token:
+                    session.news.clear()
+                    await session.news.wait()
         world.die()
         acks, error = await ended(session)
     assert ([ack.token for ack in acks], type(error)) == ([1, 2, 3], SessionLost)

@@ -217,8 +217,13 @@ async def taken(inbox, count, at_most_bytes=MIB):
     found = []
     async with asyncio.timeout(PATIENCE):
         while len(found) < count:
-            found += await inbox.take(at_most_bytes, 1.0)
+            found += apart(await inbox.take(at_most_bytes, 1.0))
     return found
+
+
+def apart(deliveries):
+    """The messages of deliveries, of which some may be runs."""
+    return [message for delivery in deliveries for message in delivery.apart()]
 
 
 def sequences(deliveries):

@@ -14,8 +14,8 @@ from harness.fleet import FSHIPPER, until
 from harness.waiting import slowdown
 
 from deploy.demo import month, result
-from deploy.demo.processes import Interrupts, Programs, end, spawned
 from deploy.demo.workspace import MARKER, Workspace
+from deploy.processes import Interrupts, Programs, end, spawned
 from shipper.errors import Unavailable
 
 PATIENCE_SECONDS = 240  # other tests may have the machine

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import re
 import signal
@@ -116,7 +117,7 @@ def test_it_becomes_a_server_of_this_machine_reports_where_it_listens_and_stores
 
 @pytest.mark.parametrize("sync", ["always", "10s"])
 def test_what_was_stored_is_there_after_kill_9_and_a_start_on_the_same_store_and_port(tmp_path, sync):
-    port = free_port()  # no other test gets it between the two starts
+    port = free_port(also=verb.MONITOR_DISTANCE)  # no other test gets it between the two starts
     arguments = ("--store", str(tmp_path), "--sync", sync, "--port", str(port))
     with started(*arguments) as server:
         asyncio.run(make_stream(server.url))
@@ -126,6 +127,53 @@ def test_what_was_stored_is_there_after_kill_9_and_a_start_on_the_same_store_and
     with started(*arguments) as server:
         assert server.port == port
         assert asyncio.run(messages(server.url)) == 20
+
+
+def durability(url):
+    done = subprocess.run(
+        [sys.executable, "-m", "shipper", "status", "--json", "--url", url],
+        capture_output=True,
+        text=True,
+        cwd="/",
+        timeout=60,
+        check=False,
+    )
+    return json.loads(done.stdout)["durability"]
+
+
+def test_it_syncs_always_and_shows_it_also_on_the_store_of_a_server_that_synced_lazily(tmp_path):
+    """The configuration of a version whose default was two minutes: the next start replaces it, and keeps the lines."""
+    arguments = ("--store", str(tmp_path), "--port", str(free_port(also=verb.MONITOR_DISTANCE)))
+    with started(*arguments, "--sync", "2m") as server:
+        assert server.said[1].endswith("forced to the disk: every 2m\n")
+        subprocess.run(
+            [sys.executable, "-m", "shipper", "partition", "apply", "--partitions", "1", "--url", server.url],
+            check=True,
+            cwd="/",
+            timeout=60,
+        )
+        assert durability(server.url)["verdict"] == "lazy_sync"
+        asyncio.run(publish(server.url, "logs.p0.web1", b"a line"))
+        server.end(signal.SIGTERM)
+    with started(*arguments) as server:
+        assert server.said[1].endswith("forced to the disk: each message\n")
+        assert (durability(server.url)["verdict"], durability(server.url)["sync"]) == ("durable", "always")
+        status = ["partition", "status", "--json", "--url", server.url]
+        done = subprocess.run(
+            [sys.executable, "-m", "shipper", *status], check=True, capture_output=True, cwd="/", timeout=60
+        )
+        assert json.loads(done.stdout)[0]["messages"] == 1
+
+
+def test_a_monitoring_port_in_use_or_beyond_the_last_port_keeps_no_server_from_its_start(tmp_path):
+    port = free_port(also=verb.MONITOR_DISTANCE)
+    with socket.create_server(("127.0.0.1", port + verb.MONITOR_DISTANCE)):
+        assert verb.monitor(port) == ""
+    assert verb.monitor(port) == f'http: "127.0.0.1:{port + verb.MONITOR_DISTANCE}"\n'
+    assert verb.monitor(65535) == ""
+    with started("--store", str(tmp_path), "--port", str(port)) as server:
+        assert f"127.0.0.1:{port + verb.MONITOR_DISTANCE}" in (tmp_path / "nats-server.conf").read_text()
+        assert server.port == port
 
 
 def test_a_port_in_use_is_reported_before_anything_starts(tmp_path):

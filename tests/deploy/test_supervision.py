@@ -53,7 +53,7 @@ def goes_on(manager, seconds=1.5):
 
 
 def stops(manager):
-    """Whether the watchdog is fed no more, and why, if the program can say it.
+    """Whether the watchdog is fed no more, and why, if the program can report it.
 
     It cannot where a thread waits for a page of SQLite's shared memory: the kernel then holds the process's memory map,
     and the event loop stops at its next allocation.

@@ -6,7 +6,7 @@ It runs as process 1 of namespaces of its own: what is started here listens, wri
 the checkout are written over a layer that is thrown away; `/srv`, `/run` and `/var/log` are empty but for the logs of
 some programs, which grow. Every command is a shell of its own with the directory and the variables that the one before
 left. One that follows is interrupted (Ctrl-C) when it has shown something; one with `&` runs to the end, when it gets
-SIGTERM.
+SIGTERM. `fshipper up` runs to the end, too, in a terminal of its own.
 """
 
 import contextlib
@@ -35,6 +35,8 @@ FOLLOWS = re.compile(
     r"^(?!.*(--once|--dry-run|--drain))"
     r".*(\btail (.* )?-[fF]\b| -f\b|--watch\b|fshipper (browse|produce|consume|server)\b)"
 )
+UP = re.compile(r"\bfshipper up\b(?!.*&)")
+UP_SECONDS, UP_RUNS = 90.0, b"Ctrl-C ends it"
 BEHIND = re.compile(r"&\s*(#.*)?$")
 SECONDS = 240.0  # a report on a busy machine
 STOP_SECONDS = 30.0
@@ -131,7 +133,13 @@ class Machine:
         os.close(terminal)
         self._terminals.append(master)  # closed, it would hang up
         code: int | None = None
-        if BEHIND.search(command["text"]):
+        if UP.search(command["text"]):
+            deadline = time.monotonic() + UP_SECONDS
+            while process.poll() is None and UP_RUNS not in output.read_bytes() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            self._running.append((command, process, output))
+            code = process.poll() or 0
+        elif BEHIND.search(command["text"]):
             shown(process, output)
             self._running.append((command, process, output))
             code = process.poll() or 0

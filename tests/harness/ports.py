@@ -17,13 +17,17 @@ _held: dict[int, int] = {}
 _next = FIRST + (os.getpid() * 97) % (LAST - FIRST)
 
 
-def free_port() -> int:
-    """A port that nothing listens on, neither TCP nor UDP; never the same one twice in a process."""
+def free_port(*, also: int = 0) -> int:
+    """A port that nothing listens on, neither TCP nor UDP; never the same one twice in a process.
+
+    `also`: nothing listens on the port that is so much higher, either.
+    """
     global _next
     LOCKS.mkdir(exist_ok=True)
     for _ in range(LAST - FIRST):
         port, _next = _next, _next + 1 if _next + 1 < LAST else FIRST
-        if port not in _held and _lock(port):
+        wanted = {port, port + also}
+        if not wanted & set(_held) and all(map(_lock, wanted)):
             return port
     raise RuntimeError(f"no free port between {FIRST} and {LAST}")
 

@@ -44,6 +44,7 @@ LONG = {
     "test_clones_whole_way.py::test_two_clones_that_ship_at_the_same_moment_are_both_archived": "one of three lengths",
     "test_documents_run.py::test_every_command_does_what_the_document_describes": "the daily run has README.md",
     "test_edges_whole_way.py::test_both_ends_killed_under_flow_lose_double_and_reorder_nothing": "a minute",
+    "test_fleet_in_namespaces.py": "ten machines and a report",
     "test_isolation_on_a_cluster.py": "a cluster of three servers; the daily run has one server",
     "test_moves_whole_way.py": "kills at every step; the daily run has partitioner/test_move_on_a_server.py",
     "test_whole_way.py::test_each_archived_file_equals_its_source_byte_for_byte": "the daily run has zstd and plain",

@@ -19,12 +19,12 @@ class ShippedServer(NatsServer):
     def __init__(self, directory: Path, name: str, port: int, http: int) -> None:
         super().__init__(directory, port=port)
         self.name = name
-        self._http = http
+        self.http = http
 
     def write_configuration(self, shipped: Path, changes: dict[str, str]) -> None:
         """`shipped` with its store here and each key of `changes` replaced by its value, in their order."""
         text = shipped.read_text().replace("/var/lib/nats", str(self.store))
-        ports = {"port: 4222": f"port: {self.port}", "127.0.0.1:8222": f"127.0.0.1:{self._http}"}
+        ports = {"port: 4222": f"port: {self.port}", "127.0.0.1:8222": f"127.0.0.1:{self.http}"}
         for old, new in (ports | changes).items():
             text = text.replace(old, new)
         (self.directory / "nats-server.conf").write_text(text)
@@ -47,6 +47,6 @@ class ShippedServer(NatsServer):
 
     def monitor(self, what: str) -> dict[str, Any]:
         """Its status. Raises OSError: it is not there, or it is not healthy."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._http}/{what}", timeout=2) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/{what}", timeout=2) as answer:
             found: dict[str, Any] = json.load(answer)
             return found

@@ -1,4 +1,4 @@
-"""The table of situations in docs/reference/situations.md: what status and search show, and the cause.
+"""The table of situations, `situations.tsv`: what status and search show, and what the sentence leaves open.
 
 shows("the archive disk is full", output)   # asserts that the output has the sentence of that row
 
@@ -10,20 +10,20 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-TABLE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "situations.md"
-_ROW = re.compile(r"\| (?P<name>[^|]+?) \| (?P<shown>.+?) \| (?P<cause>[^|]+?) \|")
+TABLE = Path(__file__).resolve().parents[1] / "situations.tsv"
 
 
 class Situation(NamedTuple):
     """One row."""
 
+    area: str
     name: str
     shown: str
-    cause: str
+    note: str  #: for docs/reference/situations.md; empty: the sentence is enough
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        text = re.escape(self.shown.replace("\\|", "|"))
+        text = re.escape(self.shown)
         text = re.sub(r"\d[\d.,]*(\\ (B|KiB|MiB|GiB|TiB|s|min|h|d)\b)?", lambda found: _number(found[0]), text)
         return re.compile(text.replace("…", ".*?").replace(r"\ ", r"\s+"), re.DOTALL)
 
@@ -34,9 +34,9 @@ def _number(found: str) -> str:
 
 @cache
 def situations() -> dict[str, Situation]:
-    rows = [_ROW.fullmatch(line) for line in TABLE.read_text().splitlines() if line.startswith("| ")]
-    found = [Situation(row["name"], row["shown"].strip("`"), row["cause"]) for row in rows if row is not None]
-    return {each.name: each for each in found if each.name != "situation"}
+    _, *rows = TABLE.read_text(encoding="utf-8").splitlines()
+    found = [Situation(*row.split("\t")) for row in rows]
+    return {each.name: each for each in found}
 
 
 def shows(name: str, output: str) -> None:

@@ -130,6 +130,11 @@ def stripped(port: int) -> Reply:
     return _forwarding(port, lambda first: re.sub(rb'"tls_\w+":(true|false),?', b"", first))
 
 
+def renamed(port: int, version: str) -> Reply:
+    """Forwards to the NATS server on `port`, which seems to be of another version."""
+    return _forwarding(port, lambda first: re.sub(rb'"version":"[^"]*"', b'"version":"%s"' % version.encode(), first))
+
+
 def forwarded(port: int) -> Reply:
     """Forwards to the NATS server on `port`, and changes nothing."""
     return _forwarding(port, lambda first: first)

@@ -3,7 +3,7 @@ import pytest
 from partitioner.apply import check
 from partitioner.diff import Change, differences, merged
 from partitioner.plan import Action, ActualStream, AllowedChanges, Verb, plan
-from partitioner.topology import shipped_template, wanted
+from partitioner.topology import DesiredStream, shipped_template, wanted
 from shipper.errors import Fatal
 
 GIB = 2**30
@@ -132,6 +132,17 @@ def test_an_update_that_would_lose_lines_is_refused_until_a_flag_allows_it(setti
 )
 def test_an_update_that_loses_nothing_is_done(setting, state):
     assert only(plan(desired(**setting), server(**state), subject="logs")).verb is Verb.UPDATE
+
+
+def test_a_stream_that_the_server_cannot_replicate_keeps_its_replica_and_stops_no_other_change():
+    """Heartbeats were created for one server with persist_mode async, which is never changed and never replicated."""
+    beats = {"name": "LOGS_BEATS", "subjects": ["logs.beat.>"], "storage": "file", "num_replicas": 3, "max_age": 2}
+    found = {"LOGS_BEATS": ActualStream(info({**beats, "num_replicas": 1, "persist_mode": "async", "max_age": 1}))}
+    (action,) = plan([DesiredStream(stream=beats)], found, subject="logs")
+    assert (action.verb, action.config["num_replicas"]) == (Verb.UPDATE, 1)
+    assert [change.field for change in action.changes] == ["max_age"]
+    (kept,) = plan([DesiredStream(stream={**beats, "max_age": 1})], found, subject="logs")
+    assert (kept.verb, "keeps 1 replica" in kept.reason) == (Verb.KEEP, True)
 
 
 @pytest.mark.parametrize("setting", [{"discard": "old"}, {"storage": "memory"}, {"persist_mode": "async"}])

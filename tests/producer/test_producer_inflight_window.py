@@ -4,7 +4,7 @@ import pytest
 
 from producer.fingerprint import Mark
 from producer.model import Entry, Piece
-from producer.session.delivery import ENTRY_BYTES, MAX_ENTRIES, Window
+from producer.session.delivery import ENTRY_BYTES, MAX_MESSAGES, Window
 from shipper.errors import SessionLost
 from shipper.model import Span
 
@@ -21,7 +21,7 @@ def test_there_is_room_below_the_bytes_and_the_number_and_not_above() -> None:
     assert window.bytes == 10_000
     assert not window.has_capacity
     many = Window(1 << 40)
-    for number in range(MAX_ENTRIES):
+    for number in range(MAX_MESSAGES):
         assert many.has_capacity
         many.open(entry(number), 0.0)
     assert not many.has_capacity

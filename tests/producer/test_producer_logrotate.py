@@ -193,18 +193,19 @@ def wrong(combinations: list[Combination], directory: Path) -> dict[Combination,
 
 
 def table() -> str:
-    """The combinations and what is expected of them, as a table in Markdown."""
-    places = list(itertools.product(DIRECTORIES, GLOBS))
-    heads = " | ".join(f"{directory}, {glob}" for directory, glob in places)
-    rows = [f"| moment of the rotation | {heads} |", "|---" * (len(places) + 1) + "|"]
+    """The combinations and what is expected of them, as a table in Markdown: moments with one result are one row."""
+    moments: dict[tuple[str, ...], list[str]] = {}
     for moment in MOMENTS:
-        cells = []
-        for place in places:
-            those = [each for each in EVERY if each.moment == moment and (each.directory, each.glob) == place]
-            found = sorted(set().union(*map(expected, those)))
-            cells.append("; or ".join(found))
-        rows.append(f"| {moment} | {' | '.join(cells)} |")
+        moments.setdefault(tuple(cell(moment, glob) for glob in GLOBS), []).append(moment)
+    rows = [f"| moment of the rotation | {' | '.join(GLOBS)} |", "|---" * (len(GLOBS) + 1) + "|"]
+    rows += [f"| {', '.join(names)} | {' | '.join(cells)} |" for cells, names in moments.items()]
     return "\n".join(rows)
+
+
+def cell(moment: str, glob: str) -> str:
+    """What is expected in any directory."""
+    those = [each for each in EVERY if (each.moment, each.glob) == (moment, glob)]
+    return "; or ".join(sorted(set().union(*map(expected, those))))
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ from test_model_of_a_file import run
 
 from producer.options import UNBOUNDED
 
+CONFORMANCE = Path(__file__).resolve().parents[1] / "conformance.tsv"
 MODELLED = {
     "it is rotated after it was read": "write 40, work, write 30, rotate, write 20, look",
     "it is rotated before it was read": "write 40, rotate, write 20, look",
@@ -454,6 +455,12 @@ def plays() -> list[tuple[str, str, bool]]:
 def _is_a_play(text: str, pattern: str, *, is_stopped: bool) -> bool:
     names_files = re.search(r"follow [^;|]*[.*][^=; ]*", text) is not None
     return not (is_stopped and "|" not in text) and not (pattern != EACH[0] and names_files)
+
+
+def test_every_scenario_that_the_conformance_table_names_exists():
+    named = re.findall(r"scenario: ([^;\n]+)", CONFORMANCE.read_text(encoding="utf-8"))
+    assert len(named) > 20
+    assert set(named) - set(STAGED) == set()
 
 
 @pytest.mark.parametrize(("scenario", "pattern", "is_stopped"), plays())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from day_archives import DATE
 
-from shipper import moments
+from shipper import default_paths, moments
 from shipper.errors import Unavailable, UsageError
 from spark_analytics import __main__ as program
 from spark_analytics.runtime import session
@@ -86,9 +86,14 @@ def test_a_missing_day_gets_the_hint_how_to_seal_open_files(archive, capsys):
     assert "fshipper consume --drain --seal" in ended_with(capsys, "--archive", archive.root, "--date", DATE)[1]
 
 
-def test_no_archive_is_a_usage_error_and_a_wrong_one_a_configuration_error(capsys, monkeypatch, tmp_path):
+def test_an_archive_that_is_missing_is_a_configuration_error_also_at_the_default_place(capsys, monkeypatch, tmp_path):
     monkeypatch.delenv("SHIPPER_DIRECTORY", raising=False)
-    assert ended_with(capsys, "--date", DATE)[0] == 64
+    monkeypatch.setattr(default_paths, "SYSTEM", tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    code, text = ended_with(capsys, "--date", DATE)
+    assert code == 78
+    assert f"there is no archive at {default_paths.archive()}" in text
+    assert ended_with(capsys, "--archive", "", "--date", DATE)[0] == 64
 
     code, text = ended_with(capsys, "--archive", tmp_path / "nowhere", "--date", DATE)
 

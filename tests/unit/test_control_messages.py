@@ -3,6 +3,10 @@
 import pytest
 
 from shipper.control import (
+    FileMark,
+    FilesReply,
+    FilesRequest,
+    FileVerdict,
     FinishReply,
     FinishRequest,
     MarksReply,
@@ -28,6 +32,7 @@ from shipper.control import (
 from shipper.json_codec import tolerant, written
 
 ID = "00c0ffee00c0ffee"
+FILE = FileMark(ID, "/var/log/a.log", 0, 30, 20, 10, 40, 7, 1_700_000_000, "active")
 MARK = SourceMark(ID, "/var/log/a.log", 0, 20, 30, 10, 5)
 REQUESTS: list[tuple[Request, bytes]] = [
     (ReceiptsRequest(3), b'{"v": 1, "ask": "receipts", "partition": 3}'),
@@ -45,6 +50,9 @@ REQUESTS: list[tuple[Request, bytes]] = [
     ),
     (MarksRequest("a1"), b'{"v": 1, "ask": "marks", "archive": "a1"}'),
     (PlaceRequest(), b'{"v": 1, "ask": "place"}'),
+    (FilesRequest(), b'{"v": 1, "ask": "files"}'),
+    (FilesRequest("/var/log/a.log"), b'{"v": 1, "ask": "files", "file": "/var/log/a.log"}'),
+    (FilesRequest(scan=False), b'{"v": 1, "ask": "files", "scan": false}'),
 ]
 REPLIES = [
     (
@@ -64,6 +72,22 @@ REPLIES = [
     (
         ReceiptsReply("a1", 9, (), is_retired=True),
         b'{"v": 1, "archive": "a1", "through": 9, "receipts": [], "retired": true}',
+    ),
+    (
+        FilesReply("r1", 1700000000123, 45, 3, 1, (FILE,)),
+        (
+            b'{"v": 1, "run": "r1", "clock": 1700000000123, "scanned": 45, "partition": 3, "pending": 1, "marks":'
+            b' [{"source": "00c0ffee00c0ffee", "file": "/var/log/a.log", "origin": 0, "read": 30, "offset": 20,'
+            b' "archived": 10, "size": 40, "sequence": 7, "changed": 1700000000, "state": "active", "ended": false}]}'
+        ),
+    ),
+    (
+        FilesReply("r1", 1, 0, 3, 0, (), 2, ("/a",), True, True, verdict=FileVerdict.UNREADABLE, reason="denied"),
+        (
+            b'{"v": 1, "run": "r1", "clock": 1, "scanned": 0, "partition": 3, "pending": 0, "marks": [],'
+            b' "unreadable": 2, "named": ["/a"], "unsettled": true, "leaving": true, "verdict": "unreadable",'
+            b' "reason": "denied"}'
+        ),
     ),
     (ResendReply(ResendAnswer.GONE), b'{"v": 1, "answer": "gone"}'),
     (ResendReply(ResendAnswer.EXCLUDED), b'{"v": 1, "answer": "gone", "why": "excluded"}'),

@@ -1,0 +1,1 @@
+"""`fshipper wait`: ends when the archive has everything that was written up to a time."""
