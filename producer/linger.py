@@ -12,6 +12,8 @@ FOLLOWED_SECONDS = 0.05
 """Maximum delay of a line while a reader follows the host, or while the program drains."""
 MAX_PAUSE_SECONDS = 0.1
 """Maximum time between two reads of notifications: new files must be found soon, whatever the delay of lines is."""
+LONG_SECONDS = 0.5
+"""Delay from which on writes after the first one are not notified."""
 LOOK_SECONDS = 0.125
 """Minimum time between two checks of how much was written: a file may fill many blocks within the delay."""
 
@@ -47,6 +49,11 @@ class Linger:
     def wait(self) -> float:
         """Seconds from the first notification of a write to the read: the rest of the delay."""
         return self._delay - self.pause
+
+    @property
+    def is_long(self) -> bool:
+        """Whether a notification of each write would cost more than a check of the files of a directory."""
+        return self._delay >= LONG_SECONDS
 
     @property
     def _delay(self) -> float:

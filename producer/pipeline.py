@@ -321,6 +321,8 @@ class Pipeline:
                     delivery.check_late()
                     await self._rest()
         finally:
+            if self._ends_collecting:  # a stop does not wait for another session because of them
+                self._ends_collecting = False
             while batcher:  # the files are read up to here: what is not in flight would be skipped
                 delivery.open(await batcher.next())
 
@@ -349,7 +351,8 @@ class Pipeline:
             self._ends_collecting = self.delivery.tailer.idle
             if self._ends_collecting:
                 self._scans.check_hinted()
-        self._ends_collecting = self._ends_collecting and not self.delivery.tailer.idle
+        is_leaving = self.migration.is_time_to_leave
+        self._ends_collecting = self._ends_collecting and not (self.delivery.tailer.idle or is_leaving)
 
     async def _rest(self) -> None:
         """Sleep until there is news, a task or an ack is due, the rate limit allows to read, or the drain ends."""

@@ -8,7 +8,8 @@ Files that grow without a hint: written by another machine, or through a name in
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from producer.discovery.patterns import prefix_matcher
 from producer.discovery.scanner import Key, ScanResult
@@ -21,6 +22,8 @@ from shipper.ports import Publisher
 
 NAMES_SECONDS = 0.1
 """Minimum seconds between two full scans, however often names change."""
+MOST_MUTED = 16
+"""Maximum number of files in a directory of which writes after the first one are not notified: all are checked then."""
 SAFETY_SCAN_SECONDS = 10.0
 """Seconds between two full scans where hints come for every directory."""
 MAX_SAFETY_SCAN_SECONDS = 60.0
@@ -37,11 +40,16 @@ class ScanSchedule:
         self._delivery = delivery
         self._clock = clock
         self._names: Mapping[str, Key | None] = {}
+        self._by_directory = defaultdict[str, list[str]](list)  # the same names
         self._suspects: Mapping[Key, str] = {}  # grew without a hint at the last scan, and had none since
         self._unhinted: set[str] = set()  # had none until the next scan either: no hints come for them
         concerns = prefix_matcher(task.following.watched.patterns)
         self._watcher = Watcher(
-            wake, is_name=lambda path: path in self._names, concerns=concerns, pause=lambda: linger.pause
+            wake,
+            is_name=lambda path: path in self._names,
+            concerns=concerns,
+            pause=lambda: linger.pause,
+            mutes=lambda directory: linger.is_long and len(self._by_directory[directory]) <= MOST_MUTED,
         )
         self._collecting = Collecting(linger, task.following.cut.block_bytes)
         self._scanned_at = self._polled_at = -math.inf
@@ -76,6 +84,9 @@ class ScanSchedule:
         found, following = sources.found, self._task.following
         if self._task.watch and not following.once:
             self._names = found.names
+            self._by_directory.clear()
+            for path in found.names:
+                self._by_directory[os.path.dirname(path)].append(path)
             if self._has_hints and not was_requested:
                 self._note_unhinted({key: path for key, path in sources.grew.items() if key not in hinted})
             self._unhinted = {path for path in self._unhinted if path in found.names}
@@ -105,7 +116,9 @@ class ScanSchedule:
         if now >= self._scan_at:
             self.scan()
             return
-        if self._wake.has_grown and self._collecting.is_due(now, lambda: sources.written_bytes(self._wake.grown)):
+        if self._wake.has_grown and self._collecting.is_due(
+            now, lambda: sources.written_bytes({*self._wake.grown, *self._names_in(self._watcher.muted)})
+        ):
             self.check_hinted()
         if now >= self._polled_at + self._task.poll:
             self._polled_at = now
@@ -118,10 +131,13 @@ class ScanSchedule:
     def _take_hinted(self) -> set[str]:
         """The files with hints, which are checked next: what is written from now on has new hints."""
         self._collecting.end()
-        grown = self._wake.take_grown()
+        grown = {*self._wake.take_grown(), *self._names_in(self._watcher.unmute())}
         hinted = {self._names.get(path) for path in grown}
         self._suspects = {key: path for key, path in self._suspects.items() if key not in hinted}
         return grown
+
+    def _names_in(self, directories: Iterable[str]) -> Iterator[str]:
+        return (path for directory in directories for path in self._by_directory[directory])
 
     def close(self) -> None:
         """Stop the watcher."""

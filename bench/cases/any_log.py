@@ -5,66 +5,27 @@ write and sync. With FSHIPPER_FLUENT_BIT=/path/to/fluent-bit the same files go t
 forward with acknowledgements, buffers in the file system, file output.
 """
 
-import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
 
+import fluent_bit
 from figures import Line, Reading, cost, throughput, times
 from machine import settled
-from programs import FailedError, Program, stage
+from programs import FailedError, stage
 from source import Source, part
 from suite import Case, Place
 from unique import PRESETS, make_unique
 
 from cases import whole
-from cases.peers import free_port, until_listening, until_silent
+from cases.peers import until_silent
 from shipper.settings import CollectorSettings, ProducerSettings
 
 SAMPLES = "real samples"
 CODECS = ("zstd", "identity")
-PRODUCER, COLLECTOR, FLUENT_BIT_ = "producer", "collector", "Fluent Bit"
-FLUENT_BIT = os.environ.get("FSHIPPER_FLUENT_BIT", "")
+PRODUCER, COLLECTOR, FLUENT_BIT = "producer", "collector", "Fluent Bit"
 MOST_MB = 256
 CPU_OVER = "CPU over {}: floor"
-SENDER = """
-[SERVICE]
-    flush 0.2
-    log_level error
-    storage.path {directory}/sender
-[INPUT]
-    name tail
-    path {source}
-    read_from_head true
-    buffer_chunk_size 512k
-    buffer_max_size 4m
-    storage.type filesystem
-[OUTPUT]
-    name forward
-    match *
-    host 127.0.0.1
-    port {port}
-    require_ack_response true
-    retry_limit no_limits
-"""
-RECEIVER = """
-[SERVICE]
-    flush 0.2
-    log_level error
-    storage.path {directory}/receiver
-[INPUT]
-    name forward
-    listen 127.0.0.1
-    port {port}
-    storage.type filesystem
-[OUTPUT]
-    name file
-    match *
-    path {directory}
-    file target
-    format template
-    template {{log}}
-"""
 
 
 def run(place: Place) -> list[Reading]:
@@ -75,15 +36,15 @@ def run(place: Place) -> list[Reading]:
         directory.mkdir()
         source = _source(kind, place.source, directory / "bench.log")
         found: dict[str, list[Reading]] = {}
-        ways = {"ours": _ours, "floor": _floor} | ({FLUENT_BIT_: _fluent_bit} if FLUENT_BIT else {})
+        ways = {"ours": _ours, "floor": _floor} | ({FLUENT_BIT: _fluent_bit} if fluent_bit.BINARY else {})
         for way in list(ways)[:: 1 if place.number % 2 else -1]:
             settled()
             found[way] = ways[way](kind, source, directory)
         readings += found["ours"] + found["floor"]
         pairs = zip(found["ours"][2:], found["floor"], strict=True)
         readings += [times(mine, least) for mine, least in pairs]
-        if FLUENT_BIT:
-            readings += [*found[FLUENT_BIT_], times(found["ours"][0], found[FLUENT_BIT_][0])]
+        if fluent_bit.BINARY:
+            readings += [*found[FLUENT_BIT], times(found["ours"][0], found[FLUENT_BIT][0])]
         source.path.unlink()
     return readings
 
@@ -127,23 +88,11 @@ def _loops(codec: str, source: Source, directory: Path) -> tuple[float, float]:
 
 
 def _fluent_bit(kind: str, source: Source, directory: Path) -> list[Reading]:
-    port = free_port()
-    facts = {"directory": directory, "source": source.path, "port": port}
-    programs: list[Program] = []
     began = time.monotonic()
-    try:
-        for name, text in (("receiver", RECEIVER), ("sender", SENDER)):
-            configuration = directory / f"{name}.conf"
-            configuration.write_text(text.format(**facts))
-            command = [FLUENT_BIT, "-c", str(configuration)]
-            programs.append(Program(command, {"PATH": "/usr/bin:/bin"}, directory / f"{name}.log"))
-            until_listening(port)
-        seconds = until_silent(directory / "target", source.size) - began
-        cpu_s = sum(program.stop().cpu_s for program in programs[::-1])
-    finally:
-        for program in programs:
-            program.kill()
-    of = f"{kind}: {FLUENT_BIT_}"
+    with fluent_bit.running(source.path, directory) as peer:
+        seconds = until_silent(peer.target, source.size) - began
+        cpu_s = peer.stop()
+    of = f"{kind}: {FLUENT_BIT}"
     return [throughput(of, source.size, seconds), cost(of, source.size, cpu_s, "CPU of all processes")]
 
 

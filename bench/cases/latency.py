@@ -36,7 +36,7 @@ def _timed(of: str, place: Place, *, is_followed: bool) -> list[Reading]:
         if is_followed:
             on.follow()
         before, began = _cpu_s(on, programs), time.monotonic()
-        writing = writer(on, logs, LINES_A_SECOND, LINE_BYTES, WARM_SECONDS + SECONDS, TICK_SECONDS)
+        writing = writer(logs, on.fleet.directory, LINES_A_SECOND, LINE_BYTES, WARM_SECONDS + SECONDS, TICK_SECONDS)
         found = delays(files, writing)
         cores = (_cpu_s(on, programs) - before) / (time.monotonic() - began)
         for file in files:
@@ -67,10 +67,12 @@ def opened(fleet: Fleet, host: str) -> Path:
     raise FailedError(f"nothing of {host} came to the archive within {PATIENCE_SECONDS:.0f} s")
 
 
-def writer(on: Stage, logs: dict[str, Path], rate: float, line_bytes: int, seconds: float, tick: float) -> Program:
+def writer(
+    logs: dict[str, Path], directory: Path, rate: float, line_bytes: int, seconds: float, tick: float
+) -> Program:
     """Writes `rate` lines a second, in turn over the files."""
     command = [sys.executable, HERE / "steady.py", rate, line_bytes, seconds, tick, *logs.values()]
-    return Program(list(map(str, command)), {}, on.fleet.directory / "writer.log")
+    return Program(list(map(str, command)), {}, directory / "writer.log")
 
 
 class Watched:

@@ -2,16 +2,18 @@
 
 import time
 
-from figures import Line, Reading, percentile
-from programs import Program, Stage, stage
+import fluent_bit
+from figures import Line, Reading, percentile, times
+from programs import FailedError, Program, Stage, stage
 from suite import Case, Place
 
-from cases.latency import WARM_SECONDS, Watched, delays, opened, writer
+from cases.latency import POLL_SECONDS, WARM_SECONDS, Watched, delays, opened, writer
 
 RATES = {"0.1 MB/s": 100_000, "1 MB/s": 1_000_000, "10 MB/s": 10_000_000}
 """Bytes a second of one host."""
 TEN_HOSTS, TEN_HOSTS_RATE = "ten hosts", 140_000
 IDLE = "idle"
+FLUENT_BIT = "Fluent Bit"
 LINE_BYTES = 141
 TICK_SECONDS = 0.01
 SECONDS = 20.0
@@ -21,8 +23,12 @@ PEER_CPU = {"0.1 MB/s": 3.8, "1 MB/s": 5.6, "10 MB/s": 15.5}
 
 
 def run(place: Place) -> list[Reading]:
-    """Each rate with a fresh server; then ten hosts, and a host that writes nothing."""
-    readings = [found for name, rate in RATES.items() for found in _measured(name, place, hosts=1, rate=rate)]
+    """Each rate with a fresh server, with Fluent Bit in turn; then ten hosts, and a host that writes nothing."""
+    readings: list[Reading] = []
+    for name, rate in RATES.items():
+        ours = _measured(name, place, hosts=1, rate=rate)
+        peer = _fluent_bit(name, place, rate) if fluent_bit.BINARY else []
+        readings += [*ours, *(times(ours[0], reading) for reading in peer[:1]), *peer]
     readings += _measured(TEN_HOSTS, place, hosts=10, rate=TEN_HOSTS_RATE)
     return [*readings, *_measured(IDLE, place, hosts=1, rate=0)]
 
@@ -36,7 +42,9 @@ def _measured(of: str, place: Place, *, hosts: int, rate: int) -> list[Reading]:
         producers, collector = [on.produce(path, host=host) for host, path in logs.items()], on.consume()
         files = [Watched(opened(on.fleet, host)) for host in logs]
         lines = rate / LINE_BYTES
-        writing = writer(on, logs, lines, LINE_BYTES, WARM_SECONDS + SECONDS, TICK_SECONDS) if rate else None
+        writing = (
+            writer(logs, on.fleet.directory, lines, LINE_BYTES, WARM_SECONDS + SECONDS, TICK_SECONDS) if rate else None
+        )
         before, began, found = _cpu_s(on, producers, collector), time.monotonic(), []
         if writing:
             found = delays(files, writing, sample=max(1, round(lines / LINES_A_SECOND_TIMED)))
@@ -52,6 +60,31 @@ def _measured(of: str, place: Place, *, hosts: int, rate: int) -> list[Reading]:
         Reading(of, "CPU of all processes", sum(used.values()), "% of a core"),
         *(Reading(of, f"CPU of the {name}", cpu, "% of a core") for name, cpu in used.items()),
         *(Reading(of, f"p{at}", 1000 * percentile(found, at), "ms") for at in (50, 99) if found),
+    ]
+
+
+def _fluent_bit(name: str, place: Place, rate: int) -> list[Reading]:
+    """The same lines through two Fluent Bits."""
+    of, directory = f"{name}: {FLUENT_BIT}", place.directory / f"fluent-bit-{name.replace('/', '-')}"
+    directory.mkdir()
+    log = directory / "h0.log"
+    log.write_bytes(b"0 first\n")
+    with fluent_bit.running(log, directory) as peer:
+        deadline = time.monotonic() + WARM_SECONDS
+        while not peer.target.exists() and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        file, lines = Watched(peer.target), rate / LINE_BYTES
+        writing = writer({"h0": log}, directory, lines, LINE_BYTES, WARM_SECONDS + SECONDS, TICK_SECONDS)
+        before, began = peer.cpu_s, time.monotonic()
+        found = delays([file], writing, sample=max(1, round(lines / LINES_A_SECOND_TIMED)))
+        cpu = 100 * (peer.cpu_s - before) / (time.monotonic() - began)
+        file.close()
+    written = log.read_bytes().count(b"\n")
+    if file.lines != written:
+        raise FailedError(f"{written} lines were written, {FLUENT_BIT} has {file.lines}")
+    return [
+        Reading(of, "CPU of all processes", cpu, "% of a core"),
+        *(Reading(of, f"p{at}", 1000 * percentile(found, at), "ms") for at in (50, 99)),
     ]
 
 
@@ -74,6 +107,6 @@ CASE = Case(
     ),
     notes=(
         f"lines of {LINE_BYTES} bytes, written every {1000 * TICK_SECONDS:g} ms; settings as they are;",
-        "the limits of CPU are what Fluent Bit 5.1.1 took on two cores",
+        "the limits of CPU are what Fluent Bit 5.1.1 took on two cores; FSHIPPER_FLUENT_BIT names one to run in turn",
     ),
 )

@@ -61,6 +61,7 @@ class Wake:
     def __init__(self) -> None:
         self._event = asyncio.Event()
         self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
         self._lock = threading.Lock()
         self._grown: set[str] = set()
         self.names_changed = False
@@ -78,7 +79,11 @@ class Wake:
             else:
                 self._grown.add(path)
             is_news = (bool(self._grown), self.names_changed) != before
-        if is_news and not self._event.is_set():
+        if not is_news or self._event.is_set():
+            return
+        if threading.get_ident() == self._thread:
+            self._event.set()
+        else:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._event.set)
 
@@ -111,7 +116,8 @@ class Watcher:
     """Turns the kernel's notifications into hints. Trouble only costs the hints. Owned by the event loop.
 
     `is_name`: whether a path is known to lead to a file. `concerns`: whether a path that comes or goes matters at all.
-    `pause`: seconds between two reads of events.
+    `pause`: seconds between two reads of events. `mutes`: whether writes in a directory are not reported after the
+    first one, until `unmute`: all of its files are checked then.
     """
 
     def __init__(
@@ -121,14 +127,17 @@ class Watcher:
         is_name: Callable[[str], bool],
         concerns: Callable[[str], bool],
         pause: Callable[[], float] = lambda: PAUSE_SECONDS,
+        mutes: Callable[[str], bool] = lambda _directory: False,
     ) -> None:
         self._wake = wake
         self._is_name = is_name
         self._concerns = concerns
         self._pause = pause
+        self._mutes = mutes
         self._loop = asyncio.get_running_loop()
         self._descriptor = -1
         self._directories: dict[int, set[str]] = {}  # by watch; several names may lead to one directory
+        self._muted: dict[int, str] = {}
         self._remote: set[str] = set()
         self._logged: set[str] = set()
         self._reading: asyncio.TimerHandle | None = None
@@ -141,13 +150,32 @@ class Watcher:
         """
         if self._descriptor < 0 and not self._open():
             return set(directories)
-        before, self._directories = self._directories, {}
+        before, self._directories, self._muted = self._directories, {}, {}
         blind = {directory for directory in directories if not self._watch_nearest(directory, before)}
         for watch in before.keys() - self._directories.keys():
             _inotify().inotify_rm_watch(self._descriptor, watch)
         if self._directories.keys() - before.keys():
             self._wake.hint(None)
         return blind
+
+    @property
+    def muted(self) -> Iterable[str]:
+        """The directories of which no write is reported now."""
+        return self._muted.values()
+
+    def unmute(self) -> list[str]:
+        """Report writes again. Returns the directories in which files may have changed."""
+        muted, self._muted = self._muted, {}
+        for watch, directory in muted.items():
+            self._set_mask(watch, directory, _mask())
+        return list(muted.values())
+
+    def _set_mask(self, watch: int, directory: str, mask: int) -> bool:
+        """Change what is reported of a directory. False: the directory was replaced."""
+        if _inotify().inotify_add_watch(self._descriptor, os.fsencode(directory), mask) == watch:
+            return True
+        self._wake.hint(None)
+        return False
 
     def close(self) -> None:
         """Watch nothing any more."""
@@ -157,7 +185,7 @@ class Watcher:
         if self._descriptor >= 0:
             self._loop.remove_reader(self._descriptor)
             os.close(self._descriptor)
-        self._descriptor, self._directories = -1, {}
+        self._descriptor, self._directories, self._muted = -1, {}, {}
 
     # -- watches ------------------------------------------------------------------------------------------------
 
@@ -239,12 +267,17 @@ class Watcher:
                 self._wake.hint(None)
             if mask & kinds.IN_IGNORED:
                 self._directories.pop(watch, None)
+                self._muted.pop(watch, None)
             return
-        for directory in self._directories.get(watch, ()):
+        directories = self._directories.get(watch, set())
+        for directory in directories:
             path = os.path.join(directory, os.fsdecode(name))
             if mask & kinds.IN_MODIFY:
                 if self._is_name(path):
                     self._wake.hint(path)
+                    is_kept = len(directories) > 1 or watch in self._muted or not self._mutes(directory)
+                    if not is_kept and self._set_mask(watch, directory, _mask(writes=False)):
+                        self._muted[watch] = directory
             elif self._is_name(path) or self._concerns(path):
                 self._wake.hint(None)
 
@@ -271,10 +304,12 @@ def _events(data: bytes) -> Iterator[tuple[int, int, bytes]]:
         yield watch, mask, data[at - length : at].rstrip(b"\0")
 
 
-def _mask() -> int:
+def _mask(*, writes: bool = True) -> int:
     kinds = _inotify().InotifyConstants
     names = kinds.IN_CREATE | kinds.IN_DELETE | kinds.IN_MOVED_FROM | kinds.IN_MOVED_TO
-    return int(kinds.IN_MODIFY | names | kinds.IN_DELETE_SELF | kinds.IN_MOVE_SELF | kinds.IN_ONLYDIR)
+    return int(
+        (kinds.IN_MODIFY if writes else 0) | names | kinds.IN_DELETE_SELF | kinds.IN_MOVE_SELF | kinds.IN_ONLYDIR
+    )
 
 
 def _is_remote(directory: str) -> bool:

@@ -29,8 +29,8 @@ from shipper.ports import Publisher
 from shipper.subjects import control_ask, control_down
 
 GONE = ResendReply(ResendAnswer.GONE)
-READING = frozenset({MarksRequest.ASK, FilesRequest.ASK, FollowRequest.ASK})
-"""Requests that change nothing."""
+READING = (MarksRequest.ASK, FilesRequest.ASK, FollowRequest.ASK)
+"""Requests that change nothing. No set: what a message names may be no text."""
 
 
 def to_missing(request: ResendRequest, sources: Tailer, window: Window) -> ResendReply:

@@ -9,6 +9,7 @@ from harness.waiting import becomes
 from producing import HOST, Producer, append
 
 from producer.linger import FOLLOWED_SECONDS, LOOK_SECONDS, Collecting, Linger
+from producer.scan_schedule import MOST_MUTED
 from shipper.control import FOLLOW_SECONDS, FollowRequest
 from shipper.subjects import control_ask, control_down
 
@@ -126,12 +127,36 @@ async def test_lines_are_collected_and_a_stop_sends_them(tmp_path: Path) -> None
     async with producer.running():
         await becomes(lambda: len(producer.stream) == 2)
         await becomes(is_watched(producer))
-        for path in paths:
-            append(path, b"collected\n")
-            await becomes(is_collected(producer, path))
+        append(paths[0], b"collected\n")
+        await becomes(is_collected(producer, paths[0]))
+        append(paths[1], b"not notified\n")
         await asyncio.sleep(5 * 0.2)  # further turns of the loop send nothing
         assert len(producer.stream) == 2
     assert [producer.archived().text(str(path)) for path in paths] == [path.read_bytes() for path in paths]
+
+
+@pytest.mark.parametrize(("files", "is_muted"), [(2, True), (MOST_MUTED + 1, False)])
+async def test_after_the_first_write_in_a_small_directory_names_are_notified_and_writes_are_not(
+    tmp_path: Path, files: int, is_muted: bool
+) -> None:
+    paths = [tmp_path / f"{number}.log" for number in range(files)]
+    for path in paths:
+        append(path, b"one\n")
+    producer = collecting(tmp_path, "*.log")
+    async with producer.running():
+        await becomes(lambda: len(producer.stream) == files)
+        await becomes(is_watched(producer))
+        watcher = producer.pipeline._scans._watcher
+        for round_ in range(2):
+            append(paths[0], b"first\n")
+            await becomes(is_collected(producer, paths[0]))
+            assert list(watcher.muted) == ([str(tmp_path)] if is_muted else [])
+            append(paths[1], b"second\n")
+            append(tmp_path / f"new{round_}.log", b"found by its name\n")
+            sent = files + 3 * (round_ + 1)
+            await becomes(lambda sent=sent: len(producer.stream) == sent)
+            await becomes(is_watched(producer))
+    assert all(producer.archived().text(path) == path.read_bytes() for path in tmp_path.glob("*.log"))
 
 
 @pytest.mark.parametrize("early", ["full block", "rotated", "follower"])
@@ -165,3 +190,4 @@ async def test_a_request_holds_the_pace_for_its_fixed_time_only(tmp_path: Path, 
         for subject in (control_ask(HOST), control_down(HOST)):
             await producer.bus.ask(subject, {"v": 1, **hostile}, 0.1)
         assert linger._followed_until <= linger._clock() + FOLLOW_SECONDS
+    assert producer.sessions == 1
