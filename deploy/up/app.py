@@ -63,10 +63,11 @@ class Output:
     as_json: bool
 
     def line(self, text: str) -> None:
-        """Print one line."""
+        """Print one line. The terminal may be closed: everything runs, and ends, all the same."""
         stream = sys.stderr if self.as_json else sys.stdout
-        stream.write(text + "\n")
-        stream.flush()
+        with contextlib.suppress(OSError):
+            stream.write(text + "\n")
+            stream.flush()
 
     def result(self, values: Mapping[str, Any]) -> None:
         """Print the JSON object, if it is wanted."""
