@@ -4,7 +4,7 @@
 #   deploy/setup/install.sh        as root: /opt/fshipper and /usr/local/bin/fshipper; else below ~/.local
 #
 #   PYTHON    the interpreter (python3), 3.11 or newer
-#   EXTRAS    spark,java: also what `fshipper report` needs, about 550 MB; without java a Java of the system is used
+#   EXTRAS    spark,java: also what `fshipper report` needs, about 850 MB; without java a Java of the system is used
 #   PREFIX    directory of the program     BINDIR directory of the link to it
 set -eu
 

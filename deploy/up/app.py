@@ -63,10 +63,11 @@ class Output:
     as_json: bool
 
     def line(self, text: str) -> None:
-        """Print one line."""
+        """Print one line. The terminal may be closed: everything runs, and ends, all the same."""
         stream = sys.stderr if self.as_json else sys.stdout
-        stream.write(text + "\n")
-        stream.flush()
+        with contextlib.suppress(OSError):
+            stream.write(text + "\n")
+            stream.flush()
 
     def result(self, values: Mapping[str, Any]) -> None:
         """Print the JSON object, if it is wanted."""
@@ -120,7 +121,7 @@ class _Run:
         """Start the programs one after another: each needs those before it."""
         data, ports = self._data, _free_ports(self._state.ports)
         self._state = replace(self._state, ports=ports)
-        data.remember(self._state)
+        data.remember(replace(self._state, paths=self._before.paths))  # the new ones once they proved to be shipped
         address = {name: f"127.0.0.1:{port}" for name, port in ports.items()}
         programs.tell(NATS_URL=f"nats://{address[SERVER]}", SHIPPER_DIRECTORY=str(data.archive))
         store = ("--port", str(ports[SERVER]), "--store", str(data.streams))
@@ -137,6 +138,7 @@ class _Run:
         self._begin(programs, PAGE, PAGE_COMMAND, *page, ready="the link is in", RUNTIME_DIRECTORY=str(data.page))
         programs.wait_until_up(*programs.all.values(), within=START_SECONDS)
         data.note_page(programs.all[PAGE].process.pid)
+        data.remember(self._state)
         self._show(what)
 
     def _begin(self, programs: Programs, name: str, *arguments: str, ready: str, **environment: str) -> None:
@@ -205,7 +207,7 @@ class _Run:
         for names in ((PRODUCER,), (COLLECTOR, PAGE)):
             end([programs.all[name].process for name in names if name in programs.all], within=DRAIN_SECONDS)
         if COLLECTOR in programs.all and programs.all[SERVER].running:
-            with contextlib.suppress(ShipperError), Interrupts() as interrupts:
+            with contextlib.suppress(ShipperError, Interrupted), Interrupts() as interrupts:
                 programs.interrupts = interrupts  # the first signal requested this end; another one ends the sealing
                 programs.must(SEAL, "consume", "--drain", "--seal", within=DRAIN_SECONDS)
         end([program.process for program in programs.all.values()], within=DRAIN_SECONDS)

@@ -77,7 +77,7 @@ def _site_files(options: SiteOptions, host: str, port: int) -> list[Path]:
             }
         }
         if role.value != "partitioner":
-            settings["collector"] = {"directory": str(options.archive)}
+            settings["collector"] = {"directory": str(options.archive), "seal_on_request": True}
         made += _written_once(options.etc / f"{role}.toml", tomli_w.dumps(settings))
     return made
 

@@ -58,6 +58,7 @@ def typed(home: Path, command: str, *before: str, **more: str) -> subprocess.Com
     whole = ["unshare", "--mount", "sh", "-c", "; ".join([*before, f"exec {inner}"])] if before else ["sh", "-c", inner]
     path = f"{Path(FSHIPPER).parent}:{os.environ['PATH']}"
     environment = {"HOME": str(home), "PATH": path, "HOSTNAME": "one.example.net", **more}
+    environment |= {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
     return subprocess.run(
         whole, env=environment, cwd=home, stdin=subprocess.DEVNULL,
         capture_output=True, text=True, timeout=START_SECONDS, check=False,

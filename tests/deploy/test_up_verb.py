@@ -81,7 +81,11 @@ def test_a_kill_leaves_no_process_and_loses_no_line_and_what_dies_alone_is_resta
     counted = ("search", "number", "--count", "all", "--archive", one.archive)
     until(lambda: one.run(*counted).stdout.split()[:1] == [str(written)], within=60, what=one.text)
     assert "it is restarted in 1 s" in one.text()
-    assert one.stop(signal.SIGTERM) == 0
+    one.process.send_signal(signal.SIGTERM)
+    until(lambda: "ending" in one.text(), what=one.text)
+    assert one.stop(signal.SIGINT) == 0  # a second signal shortens the end
+    assert "Traceback" not in one.text()
+    assert one.processes() == []
     assert contents(one.archive) == [log.read_bytes()]
 
 
@@ -91,6 +95,7 @@ def test_a_program_that_cannot_work_ends_up_with_its_reason(one):
     assert done.returncode == 1
     assert "every machine is called localhost" in done.stderr
     assert one.processes() == []
+    assert json.loads((one.data / "up/up.json").read_bytes())["paths"] == []  # the next one does not repeat a mistake
 
 
 def test_a_report_of_today_has_the_open_files_sealed_first(one):

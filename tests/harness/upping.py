@@ -41,7 +41,7 @@ class Up:
                 os.kill(pid, signal.SIGKILL)
 
     def environment(self, **more: str) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("PATH", "JAVA_HOME", "LANG") if name in os.environ}
+        kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "JAVA_HOME", "LANG") if name in os.environ}
         return kept | {"HOME": str(self.home), "HOSTNAME": "one.example.net"} | more
 
     def start(self, *paths: object, **more: str) -> dict:
