@@ -1,7 +1,6 @@
 """Collects what is known of a file: from its producer, the streams, the archive, the reports, and this host itself."""
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -64,7 +63,7 @@ def as_json(known: Evidence) -> Iterator[tuple[str, object]]:
             "state": known.status.state.value if known.status else None,
             "verdict": reply.verdict.value if reply else None,
             "reason": reply.reason if reply else "",
-            "files": [json.loads(json.dumps(mark._asdict())) for mark in reply.marks] if reply else [],
+            "files": [mark._asdict() for mark in reply.marks] if reply else [],
         },
     )
     yield (

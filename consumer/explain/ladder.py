@@ -92,6 +92,7 @@ class Evidence:
     has_line: bool  #: a line is explained, not the whole file
     reply: FilesReply | None = None  #: of the producer, or of the checkpoint on this host
     is_live: bool = False  #: a running producer gave it
+    clock_error: float = 0.0  #: seconds by which the clock of the host is ahead of this machine's
     no_reply: str = ""  #: why there is none
     status: HostStatus | None = None
     partition: Partition | None = None  #: of the host
@@ -254,14 +255,14 @@ def _on_host(known: Evidence, mark: FileMark, end: int) -> _Stop | None:
     """What holds the bytes before `end` on the host; None: the server has acknowledged them."""
     if mark.origin > 0 and end <= mark.origin:
         sentence = f"shipping began at byte {mark.origin:,}: what was before is not shipped"
-        return _Stop(2, Stage.OLD, sentence, OLD_STEP, _changed(mark))
+        return _Stop(2, Stage.OLD, sentence, OLD_STEP, _changed(known, mark))
     is_in_flight = mark.state == "holding_line" and mark.offset < mark.read
     if not mark.ended and mark.read < end and not is_in_flight:
         return _unread(known, mark, end)
     if mark.offset < end:
         why = _why(known)
         sentence = f"{format_bytes(end - mark.offset)} are read and sent, and no server has acknowledged them"
-        return _Stop(_STREAM, Stage.READ, _with(why, sentence), SENDING_STEP, _changed(mark), goes_on=not why)
+        return _Stop(_STREAM, Stage.READ, _with(why, sentence), SENDING_STEP, _changed(known, mark), goes_on=not why)
     return None
 
 
@@ -282,17 +283,28 @@ def _unread(known: Evidence, mark: FileMark, end: int) -> _Stop:
         step = (
             "it is shipped without one after producer.partial_after of silence; with 0 the writer has to end the line"
         )
-        return _Stop(_READ, Stage.UNTERMINATED, sentence, step, _changed(mark), goes_on=True)
+        return _Stop(_READ, Stage.UNTERMINATED, sentence, step, _changed(known, mark), goes_on=True)
     if mark.state == "unreadable":
         return _Stop(
-            1, Stage.UNREADABLE, f"{left} cannot be read now; every scan tries again", READING_STEP, _changed(mark)
+            1,
+            Stage.UNREADABLE,
+            f"{left} cannot be read now; every scan tries again",
+            READING_STEP,
+            _changed(known, mark),
         )
     if not known.is_live:
         sentence = f"{left} are not read: no producer answers, and its checkpoint ends at byte {mark.offset:,}"
-        return _Stop(_READ, Stage.UNREAD, sentence, "start it: systemctl start fshipper-producer", _changed(mark))
+        return _Stop(
+            _READ, Stage.UNREAD, sentence, "start it: systemctl start fshipper-producer", _changed(known, mark)
+        )
     why = _why(known)
     return _Stop(
-        _READ, Stage.UNREAD, _with(why, f"{left} are not read yet"), SENDING_STEP, _changed(mark), goes_on=not why
+        _READ,
+        Stage.UNREAD,
+        _with(why, f"{left} are not read yet"),
+        SENDING_STEP,
+        _changed(known, mark),
+        goes_on=not why,
     )
 
 
@@ -325,8 +337,9 @@ def _with(why: str, sentence: str) -> str:
     return f"{sentence}: {why}" if why else sentence
 
 
-def _changed(mark: FileMark) -> float:
-    return float(mark.changed)
+def _changed(known: Evidence, mark: FileMark) -> float:
+    """When the file changed last, by this machine's clock."""
+    return max(0.0, mark.changed - known.clock_error)
 
 
 # -- the ladder --------------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ async def _fresh_answer(connection: Connection, host: str, file: str) -> HostAns
 
 def _answered(known: Evidence, answer: HostAnswer) -> Evidence:
     if answer.reply is not None:
-        return replace(known, reply=answer.reply, is_live=True)
+        return replace(known, reply=answer.reply, is_live=True, clock_error=answer.clock_error)
     if answer.is_too_old:
         return replace(known, no_reply="its producer is too old to report it")
     if known.status is None:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from consumer.fleet.host_files import HostAnswer, ask_hosts
 from consumer.fleet.poller import FleetPoller
-from consumer.fleet.snapshot import Fleet
+from consumer.fleet.snapshot import LEAST_SECONDS, Fleet
 from consumer.wait.options import WaitOptions
 from consumer.wait.progress import HostProgress, Known, Missing, clock_notes, missing_of, sentence
 from shipper.commands import settings_of
@@ -32,6 +32,8 @@ INTERVAL_SECONDS = 1.0
 """Seconds between two rounds of requests."""
 FIRST_INTERVAL_SECONDS = 0.2
 """The same after the first round: the hosts scan their files because of it."""
+POLL_SECONDS = 2 * LEAST_SECONDS
+"""Minimum seconds between two snapshots of the fleet: those that are closer do not show whether a collector reads."""
 ROUND_SECONDS = 10.0
 """Minimum time for a round, in seconds, also after the timeout: a silent host takes 4 s."""
 NAMED_HOSTS = 3
@@ -76,6 +78,7 @@ class Waiting:
         self.began = time.monotonic()
         self.hosts: dict[str, HostProgress] = {}
         self.known: Known | None = None  #: by the last snapshot
+        self._polled_at = 0.0  # when that was made, monotonic
         self.trouble: Transient | Unavailable | None = None  #: why the last round found nothing
 
     @property
@@ -142,11 +145,12 @@ class Waiting:
 
     async def _answers(self) -> dict[str, HostAnswer]:
         """What the hosts reply that are not complete. Those that have targets need no scan."""
-        fleet = await self._poller.poll()
-        partitions = {each.status.partition: each for each in fleet.partitions}
-        self.known = Known({host.name: host for host in fleet.hosts}, partitions)
-        for name in self._chosen(fleet):
-            self.hosts.setdefault(name, HostProgress(name))
+        if self.known is None or time.monotonic() - self._polled_at >= POLL_SECONDS:
+            fleet, self._polled_at = await self._poller.poll(), time.monotonic()
+            partitions = {each.status.partition: each for each in fleet.partitions}
+            self.known = Known({host.name: host for host in fleet.hosts}, partitions)
+            for name in self._chosen(fleet):
+                self.hosts.setdefault(name, HostProgress(name))
         connection, answers = await self._poller.connection(), dict[str, HostAnswer]()
         for scan in (True, False):
             names = [host.name for host in self.incomplete if (host.targets is None or not host.left) is scan]

@@ -116,7 +116,7 @@ def _hindered(
     if any(each.unsent for each in files):
         return Lacking.UNSENT, _why_unsent(files, partition, status), SENDING_STEP
     if files:
-        return Lacking.STREAM, _with_cause(f"in the stream of partition {reply.partition}", partition), COLLECTOR_STEP
+        return Lacking.STREAM, _with_cause(f"partition {reply.partition}", partition), COLLECTOR_STEP
     if reply.unreadable:
         named = ", ".join(reply.named)
         return Lacking.UNREADABLE, f"{counted(reply.unreadable, 'path')} cannot be read: {named}", READING_STEP

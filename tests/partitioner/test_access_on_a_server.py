@@ -413,6 +413,10 @@ def test_a_monitor_sees_everything_and_changes_nothing(world: Secured, tmp_path:
     audit = world.fleet.run("audit", "--hosts", **alice)
     assert audit.returncode == 0, audit.stdout + audit.stderr
     assert "no producer answers" not in audit.stdout
+    assert "is in the archive" in world.fleet.must("wait", "--timeout", "60s", **alice)
+    assert "searchable: " in world.fleet.must("explain", HOST, str(log), **alice)
+    unknown = world.fleet.run("explain", HOST, str(log), "--line", "no such line", "--json", **alice)
+    assert (unknown.returncode, json.loads(unknown.stdout)["stage"]) == (1, "unknown")
     assert world.fleet.must("dlq", "ls", **alice).count("test") == 3
     assert "poison 1" in world.fleet.must("dlq", "show", "2", **alice)
     assert len(json.loads(world.fleet.must("partition", "status", "--json", **alice))) == 2
