@@ -289,6 +289,21 @@ def test_accounts_are_changed_while_it_runs_and_sessions_of_before_end(program):
     assert client.get("/about").code == 401
 
 
+def test_nobody_has_an_account_while_the_file_is_away_or_open_to_others(program):
+    client, away = program.client(), program.accounts.with_name("away")
+    for hide, show in (
+        (lambda: program.accounts.rename(away), lambda: away.rename(program.accounts)),
+        (lambda: program.accounts.chmod(0o666), lambda: program.accounts.chmod(0o600)),
+    ):
+        assert client.sign_in("bob").code == 200
+        hide()
+        try:
+            assert client.get("/about").code == 401
+            assert client.sign_in("bob").code == 401
+        finally:
+            show()
+
+
 @pytest.mark.parametrize(
     ("arguments", "password", "words"),
     [
