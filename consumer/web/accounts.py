@@ -74,20 +74,23 @@ class AccountFile:
         self._read: tuple[tuple[int, int, int], Mapping[str, LocalAccount]] | None = None
 
     def account(self, name: str) -> LocalAccount | None:
-        """The account of a name. While the file cannot be read, the accounts are those of before."""
-        with self._lock, contextlib.suppress(OSError, ConfigError):
-            found = self.path.stat()
-            version = (found.st_mtime_ns, found.st_ino, found.st_size)
-            if self._read is None or self._read[0] != version:
-                self._read = version, self.load()
-        return self._read[1].get(name) if self._read else None
+        """The account of a name. There is none while the file cannot be read: it may have been removed on purpose."""
+        with self._lock:
+            try:
+                found = self.path.stat()
+                version = (found.st_ctime_ns, found.st_ino, found.st_size)
+                if self._read is None or self._read[0] != version:
+                    self._read = version, self.load()
+            except (OSError, ConfigError):
+                self._read = None
+            return self._read[1].get(name) if self._read else None
 
     def load(self) -> Mapping[str, LocalAccount]:
         """The accounts by their names. Raises ConfigError, and OSError."""
         with self.path.open("rb") as file:
             found = os.fstat(file.fileno())
             if found.st_mode & _READ_BY_OTHERS or found.st_uid not in {0, os.geteuid()}:
-                hint = f"sudo chmod 600 {self.path}; its owner is the user of fshipper web"
+                hint = f"sudo chmod 600 {self.path}, and run this as the owner of the file"
                 raise ConfigError(f"{self.path} may be read or changed by other users", hint=hint)
             text = file.read(MOST_BYTES + 1)
         try:

@@ -11,7 +11,6 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-import shipper
 from consumer.fleet.page import Readers
 from consumer.fleet.poller import FleetWatcher
 from consumer.web.access_control import AccessControl, LoginError, Refused, User, session_cookie
@@ -165,8 +164,7 @@ class WebPages:
 
     def _ways(self, _request: PageRequest) -> Answer:
         """How users sign in here."""
-        ways = {"password": self._access.has_accounts, "version": shipper.__version__}
-        return Answer("application/json", json.dumps(ways).encode())
+        return Answer("application/json", json.dumps({"password": self._access.has_accounts}).encode())
 
     def _log_in_by_token(self, request: PageRequest) -> Answer:
         session = self._access.log_in(request)
@@ -211,9 +209,10 @@ class WebPages:
     def _forget(self, user: User, request: PageRequest) -> Answer:
         try:
             host = checked_host(ForgottenHost.model_validate_json(request.body).host)
-            is_known = self._fleet.forget(host)
         except (ValidationError, ConfigError):
             return refusal(400, "that is no name of a host", "reload the page")
+        try:
+            is_known = self._fleet.forget(host)
         except (ShipperError, TimeoutError) as error:
             hint = "give the key of fshipper web the right, or run fshipper status --forget"
             return refusal(503, f"the host is not forgotten: {error}", hint)

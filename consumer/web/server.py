@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import ipaddress
 import socket
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from email.message import Message
 from typing import Any, NamedTuple, TypeAlias
@@ -92,10 +93,12 @@ class PageServer:
         only_proxies: bool = False,
     ) -> None:
         self._socket = _listening(listen)
-        limits = Connections()
+        names, limits = Names(allowed_hosts), Connections()
+        # The names of the machine may need DNS, once: not in the event loop, and not before the first page.
+        threading.Thread(target=names.include, args=("",), name="names", daemon=True).start()
         pages = _Pages(routes, proxies, limits)
         config = uvicorn.Config(
-            _Guard(pages.application, Names(allowed_hosts), limits, proxies, only_proxies=only_proxies),
+            _Guard(pages.application, names, limits, proxies, only_proxies=only_proxies),
             http=type("PageProtocol", (LimitedProtocol,), {"limits": limits}),
             ws="none",
             lifespan="off",

@@ -33,7 +33,7 @@ ROOT = HERE.parents[1]
 HOST = "web1.example.net"
 FOLLOWS = re.compile(
     r"^(?!.*(--once|--dry-run|--drain))"
-    r".*(\btail (.* )?-[fF]\b| -f\b|--watch\b|fshipper (browse|produce|consume|server)\b)"
+    r".*(\btail (.* )?-[fF]\b| -f\b|--watch\b|fshipper (browse|web|produce|consume|server)\b)"
 )
 UP = re.compile(r"\bfshipper up\b(?!.*&)")
 UP_SECONDS, UP_RUNS = 90.0, b"Ctrl-C ends it"
