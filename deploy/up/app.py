@@ -24,7 +24,7 @@ from shipper.prompts import confirm
 from shipper.units import counted, format_bytes
 
 SERVER, COLLECTOR, PRODUCER, PAGE = "server", "collector", "producer", "page"
-PAGE_COMMAND = "browse"
+PAGE_COMMAND = "web"
 PORTS = {SERVER: 4222, COLLECTOR: 9601, PRODUCER: 9600, PAGE: 9602}
 """The port of each program if it is free: other commands connect to the server there by default."""
 START_SECONDS = 60.0
@@ -134,7 +134,7 @@ class _Run:
         programs.wait_until_up(programs.all[COLLECTOR], within=START_SECONDS)
         producer = ("--state", str(data.checkpoints), "--listen", address[PRODUCER], *chosen.arguments)
         self._begin(programs, PRODUCER, "produce", *producer, ready="session_begun")
-        page = ("--listen", address[PAGE])
+        page = ("--listen", address[PAGE], "--report", str(data.reports))
         self._begin(programs, PAGE, PAGE_COMMAND, *page, ready="the link is in", RUNTIME_DIRECTORY=str(data.page))
         programs.wait_until_up(*programs.all.values(), within=START_SECONDS)
         data.note_page(programs.all[PAGE].process.pid)
@@ -174,8 +174,8 @@ class _Run:
             self._output.line(f"note: {text}")
         new = "" if what.unread == what.octets else f", {format_bytes(what.unread)} of them new"
         self._output.line(f"ships {counted(what.files, 'file')}, {format_bytes(what.octets)}{new}")
-        self._output.line(f"search in the browser: {link}")
-        self._output.line(f"or in a terminal:      fshipper search error{_archive_option(data)}")
+        self._output.line(f"status, search, reports: {link}")
+        self._output.line(f"or in a terminal:         fshipper search error{_archive_option(data)}")
         self._output.line("Ctrl-C ends it; nothing is lost, and `fshipper up` continues")
         archive = str(data.archive)
         values = {"link": link, "server": server, "archive": archive, "files": what.files, "bytes": what.octets}
@@ -296,7 +296,7 @@ def _show_running(data: DataDirectory, patterns: tuple[str, ...], holder: LockHo
         )
     link, output = _new_link(data), Output(as_json=as_json)
     output.line(f"`fshipper up` runs already ({holder.named}); data in {data.root}")
-    output.line(f"search in the browser: {link or 'the page is starting; run this again'}")
+    output.line(f"status, search, reports: {link or 'the page is starting; run this again'}")
     output.result({"link": link, "archive": str(data.archive), "pid": holder.pid})
     return EXIT_OK
 

@@ -31,7 +31,7 @@ def test_up_continues_where_it_ended_and_down_removes_only_what_it_made(one):
     append(log, "hello 1", "hello 2")
     first = one.start(log)
     assert (first["files"], first["bytes"], first["notes"]) == (1, log.stat().st_size, [])
-    assert first["link"].startswith(f"http://127.0.0.1:{one.ports['page']}/#token=")
+    assert first["link"].startswith(f"http://127.0.0.1:{one.ports['page']}/sign-in#token=")
     until(lambda: one.lines("hello") == ["hello 1", "hello 2"], what=one.text)
     again = json.loads(one.run("up", "--json", "--data", one.data).stdout)
     assert again["link"] not in {"", first["link"]}
@@ -72,7 +72,7 @@ def test_a_kill_leaves_no_process_and_loses_no_line_and_what_dies_alone_is_resta
     until(lambda: not one.processes(), within=10, what=one.text)
     write(1000)
     one.start()
-    for command in ("nats-server", "consume", "produce", "browse"):
+    for command in ("nats-server", "consume", "produce", "web"):
         pid = one.pid(command)
         assert pid, command
         os.kill(pid, signal.SIGKILL)
