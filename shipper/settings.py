@@ -329,9 +329,7 @@ class CollectorSettings(_Section):
     receipt_every: Annotated[Seconds, Field(ge=0.1)] = 5.0  #: interval of receipts to a producer
     store: Annotated[str, Field(pattern="^(plain|frames)$")] = "plain"  #: text, or the blocks' frames as received
     merge: Annotated[Size, Field(ge=0)] = 16 * 1024 * 1024  #: smaller segments of a past day are merged; 0: off
-    repack: Annotated[int, Field(ge=0, le=19)] = (
-        0  #: level of zstd, such as 12, to compress segments of past days again; 0: off
-    )
+    repack: Annotated[int, Field(ge=0, le=19)] = 0  #: zstd level of segments of past days, such as 12; 0: off
     repack_cpu: Annotated[int, Field(ge=1, le=100)] = 10  #: maximum CPU for that in per cent of a core, while idle
     keep_days: Annotated[int, Field(ge=0)] = 0  #: days after which a day is removed; 0: never
     keep_bytes: Annotated[Size, Field(ge=0)] = 0  #: bytes on disk above which old days are removed; 0: never

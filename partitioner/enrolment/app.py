@@ -188,7 +188,7 @@ _SHOWN = ("id", "host", "expires", "used_by", "used_from", "used")
 def _state(entry: Entry) -> str:
     if entry.used:
         return f"used by {entry.used_by} from {entry.used_from} at {entry.used}"
-    ended = now().strftime("%Y-%m-%dT%H:%M:%SZ") > entry.expires
+    ended = now().isoformat() > entry.expires
     return f"{'ended' if ended else 'valid until'} {entry.expires}"
 
 

@@ -340,10 +340,14 @@ LIMITS = ProcessLimits(seconds=60.0, cpu_seconds=60, read_bytes=4 * 1024**3, out
     ids=["none", "time", "sent bytes", "read bytes"],
 )
 def test_a_search_ends_at_its_limits_and_the_page_shows_it(limited, program, limits, outcome, shown):
-    answer = limited(limits, query="checkpoint", order="oldest", limit=400)
-    assert answer[-1]["kind"] == "end"
-    assert answer[-1]["outcome"] == outcome
-    assert len(hits(answer)) in shown
+    for _ in range(20):  # a process that ends before it reports how much it read has met no limit
+        answer = limited(limits, query="checkpoint", order="oldest", limit=400)
+        assert answer[-1]["kind"] == "end"
+        assert len(hits(answer)) in shown
+        if answer[-1]["outcome"] == outcome:
+            break
+    else:
+        pytest.fail(f"the search never ended with {outcome!r}: {answer[-1]}")
     until(lambda: program.processes() == [], what="the process ends")
 
 

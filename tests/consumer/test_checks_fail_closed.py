@@ -60,7 +60,7 @@ def test_what_is_no_archive_is_wrong_configuration_and_is_named(tmp_path: Path, 
     assert (code, out) == (78, "")
     assert str(place) in errors
     assert "archive" in errors
-    assert "SHIPPER_DIRECTORY" in errors or "--archive DIR" in errors
+    assert "SHIPPER_DIRECTORY" in errors or "--archive " in errors
     assert not (tmp_path / "out").exists()
 
 

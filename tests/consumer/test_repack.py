@@ -247,7 +247,7 @@ async def test_a_collector_repacks_in_a_thread_of_the_least_priority_while_it_is
     monkeypatch.setattr(Repacker, "run", run)
     owner = SimpleNamespace(partition=0, pending=1)
     collector = SimpleNamespace(is_sure=True, held=[owner])
-    settings = Settings(collector=CollectorSettings(repack_cpu=100))
+    settings = Settings(collector=CollectorSettings(repack=12, repack_cpu=100))
     tasks = BackgroundTasks(settings, SimpleNamespace(directory=tmp_path / "archive"), "here", None, None, None)  # type: ignore[arg-type]
     task = asyncio.create_task(tasks._repack(collector))  # type: ignore[arg-type]
     async with asyncio.timeout(60):

@@ -7,6 +7,7 @@ import json
 import os
 import ssl
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -65,8 +66,14 @@ class RealSite:
             self.server = subprocess.Popen([binary(), "-c", str(config)], stdout=log, stderr=log)
         until((self.access / "nats-server.pid").exists, what="the server runs")
         until(lambda: self.apply().returncode == 0, what=lambda: self.apply().stderr)
-        self.start("fleet", "serve")
-        until(self.answers, what=lambda: self.programs[-1].log)
+        self.serving = self.start("fleet", "serve")
+        until(self.answers, what=lambda: self.serving.log)
+
+    def restart(self) -> None:
+        """The next program that lets hosts join; it counts failures from 0."""
+        assert self.serving.stop() == 0
+        self.serving = self.start("fleet", "serve")
+        until(self.answers, what=lambda: self.serving.log)
 
     def apply(self):
         config = str(self.etc / "partitioner.toml")
@@ -161,9 +168,7 @@ def test_a_configuration_that_is_there_stays_and_gets_the_site_by_its_environmen
 
 
 def test_a_token_that_was_stolen_used_or_has_ended_gives_no_key(site):
-    assert site.programs[0].stop() == 0
-    site.start("fleet", "serve")  # it counts failures from 0
-    until(site.answers)
+    site.restart()
     token = site.token("web2.example.net")
     assert site.join(token, "web2.example.net").returncode == 0
     ended = site.token("web3.example.net", "--for", "1ms")
@@ -193,9 +198,7 @@ def test_a_token_that_was_stolen_used_or_has_ended_gives_no_key(site):
     assert "used by web2.example.net from 127.0.0.1" in listed
     assert base64.b64encode(other_site.secret).decode() not in (site.access / "join-tokens.json").read_text()
 
-    site.programs[-1].kill()
-    site.start("fleet", "serve")
-    until(site.answers)
+    site.restart()
     assert site.join(free, "web5.example.net").returncode == 0, "a token that was refused to others is still good"
     again = site.token("web2.example.net", "--replace")
     assert site.join(again, "web2.example.net", at="new").returncode == 0
@@ -218,9 +221,12 @@ def test_nothing_that_strangers_send_ends_the_site_and_their_failures_are_limite
     bodies.append(
         json.dumps(dict.fromkeys(("id", "host", "key", "signature", "secret"), "\0") | {"version": 1}).encode()
     )
+    site.restart()
+    began = time.monotonic()
     codes = [site.request("POST", path, body)[0] for body in bodies for path in ("/join", "/leave")]
     assert set(codes) <= {400, 403, 429, 503}
-    assert codes.count(429) == len(codes) - FAILURES_A_MINUTE
+    if time.monotonic() - began < 60:
+        assert codes.count(429) == len(codes) - FAILURES_A_MINUTE
     assert site.request("GET", "/join")[0] == 405
     assert site.request("GET", "/../site.json")[0] == 404
     assert site.answers()
