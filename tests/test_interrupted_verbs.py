@@ -51,10 +51,11 @@ def here(tmp_path_factory):
 
 def started(verb, here, url) -> subprocess.Popen:
     given = [text.format(here=here, url=url) for text in ARGUMENTS.get(verb, ["--help"])]
+    places = {"SHIPPER_STATE": str(here / "state"), "SHIPPER_DIRECTORY": str(here / "collected"), "TMPDIR": str(here)}
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, verb, *given],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=here,
-        start_new_session=True, env=os.environ | {"SHIPPER_STATE": str(here / "state"), "TMPDIR": str(here)},
+        start_new_session=True, env=os.environ | places,
     )  # fmt: skip
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"
@@ -72,13 +73,13 @@ def interrupted(process, number, seconds) -> tuple[int, str, str, bool]:
         reached = ended is None
         os.killpg(process.pid, number)
     shown, said = process.communicate(timeout=60)
-    if process.returncode == 0 and "--help" in process.args and shown.endswith(HELP_END):
+    if process.returncode == 0 and "--help" in process.args and HELP_LINE in shown:
         reached = False  # it had printed its whole help and was ending
     return process.returncode, shown, said, reached
 
 
-HELP_END = "Show this message and exit.\n"
-"""The last line of a complete help text."""
+HELP_LINE = "Show this message and exit.\n"
+"""A line of every help text, which is printed as a whole."""
 OWN_ENDS = {0, 2, 64, 69, 78}
 """Exit codes of commands that had said what they found before the signal came."""
 
