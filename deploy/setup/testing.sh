@@ -17,6 +17,7 @@ want unshare util-linux
 want npm npm
 want logrotate logrotate
 want rsyslogd rsyslog
+want ip iproute2
 
 # axe-core: the accessibility checks of pages. npm knows its registry; it is not part of the program.
 axe() {
