@@ -25,7 +25,6 @@ SAMPLES = "real samples"
 CODECS = ("zstd", "identity")
 PRODUCER, COLLECTOR, FLUENT_BIT = "producer", "collector", "Fluent Bit"
 MOST_MB = 256
-CPU_OVER = "CPU over {}: floor"
 
 
 def run(place: Place) -> list[Reading]:

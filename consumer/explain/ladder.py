@@ -311,7 +311,6 @@ def _unread(known: Evidence, mark: FileMark, end: int) -> _Stop:
 AGAIN_STEP = "run this again in some seconds"
 TEXT_STEP = "check the text, and the path of rotated files; filters, redaction and encodings change lines"
 OLD_STEP = "producer.ignore_older or start_at_end left it out at its first scan; it exists only on the host"
-NEWLINE_STEP = "it is shipped after producer.partial_after of silence; with 0 its writer has to end the line"
 READING_STEP = "see the log of the producer (file_unreadable): journalctl -u fshipper-producer"
 SENDING_STEP = "run this again; if nothing moves: fshipper status HOST, and the log of its producer"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from partitioner.access import server_config
 from partitioner.access.options import AddOptions, InitOptions, ListOptions, MigrateOptions, ReadsOptions, RevokeOptions
 from partitioner.access.permissions import AccountLimits, Role
-from partitioner.access.roster import AccountLayout, AuthMethod, Roster
+from partitioner.access.roster import AccountLayout, AuthMethod, Member, Roster
 from partitioner.access.server_config import (
     SERVER_FILE,
     ServerTls,
@@ -143,13 +143,17 @@ def reads(options: ReadsOptions) -> None:
 
 def revoke(options: RevokeOptions) -> None:
     """Take the rights away again: the server ends their connections when it reloads."""
-    question = f"Revoke {', '.join(options.names)}? What they could not ship waits in their files."
-    confirm(yes=options.yes, question=question, what="this ends connections", hint="give --yes")
-    with _changing(options.directory) as store:
-        gone = store.revoke(options.names)
-    for member in gone:
+    for member in revoked(options.directory, options.names, yes=options.yes):
         sys.stdout.write(f"revoked {member.name}\n")
     sys.stdout.write(_RELOAD)
+
+
+def revoked(directory: Path, names: Sequence[str], *, yes: bool) -> list[Member]:
+    """Take members out of the roster after a prompt; `yes`: without one. Raises UsageError, ConfigError."""
+    question = f"Revoke {', '.join(names)}? What they could not ship waits in their files."
+    confirm(yes=yes, question=question, what="this ends connections", hint="give --yes")
+    with _changing(directory) as store:
+        return store.revoke(names)
 
 
 def _limits(limits: AccountLimits | None) -> str:

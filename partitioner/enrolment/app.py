@@ -10,6 +10,7 @@ from typing import Any
 
 import tomli_w
 
+from partitioner.access.app import revoked
 from partitioner.access.options import AccessOptions
 from partitioner.access.roster import FILE as ROSTER_FILE
 from partitioner.access.roster import AuthMethod, Roster
@@ -21,7 +22,6 @@ from partitioner.enrolment.site import Reload, Site
 from partitioner.enrolment.tokens import MAX_LIFETIME_SECONDS, Entry, JoinToken, TokenBook
 from shipper.durable_files import make_directory, replace_file
 from shipper.errors import ConfigError, UsageError
-from shipper.prompts import confirm
 from shipper.subjects import checked_host
 from shipper.units import seconds_of
 
@@ -205,9 +205,7 @@ def _site(directory: Path) -> dict[str, str]:
 
 def revoke(options: EndOptions) -> None:
     """Revoke hosts, and reload the server. Raises UsageError, ConfigError."""
-    question = f"Revoke {', '.join(options.names)}? What they could not ship waits in their files."
-    confirm(yes=options.yes, question=question, what="this ends connections", hint="give --yes")
-    gone = AccessStore(options.directory, now=now()).revoke(options.names)
+    gone = revoked(options.directory, options.names, yes=options.yes)
     Reload(options.reload, options.directory / PID_FILE)()
     sys.stdout.write("".join(f"revoked {member.name}: its connections end now\n" for member in gone))
 

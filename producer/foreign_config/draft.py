@@ -260,7 +260,6 @@ POSITIONS = (
 )
 BUFFER = "the file is the buffer until the stream has a line, and the stream until the archive has it"
 DESTINATION = "lines go to NATS and from there to the archive: set [nats] url, see below"
-MULTILINE: Rules = [("multiline*", RECORDS)]
 
 
 def charset(draft: Draft, section: Section, option: Option) -> None:

@@ -30,7 +30,7 @@ from shipper.subjects import control_ask, control_down
 
 GONE = ResendReply(ResendAnswer.GONE)
 READING = (MarksRequest.ASK, FilesRequest.ASK, FollowRequest.ASK)
-"""Requests that change nothing. No set: what a message names may be no text."""
+"""Requests that change nothing but how early lines are sent. No set: what a message names may be no text."""
 
 
 def to_missing(request: ResendRequest, sources: Tailer, window: Window) -> ResendReply:
