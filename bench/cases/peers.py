@@ -173,7 +173,7 @@ def until_listening(port: int) -> None:
         with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
             return
         time.sleep(POLL_SECONDS)
-    raise FailedError("rsyslogd does not listen")
+    raise FailedError(f"nothing listens on port {port}")
 
 
 def free_port() -> int:
