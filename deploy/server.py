@@ -75,7 +75,13 @@ class ServerOptions:
     ] = ALWAYS
 
 
-app = program_of({"server": Command(ServerOptions, "deploy.server:serve")})
+app = program_of(
+    {
+        "server": Command(
+            ServerOptions, "deploy.server:serve", ("server", "server --port 4223 --store /srv/nats --sync 2m")
+        )
+    }
+)
 
 
 def serve(options: ServerOptions) -> None:

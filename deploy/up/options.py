@@ -24,8 +24,6 @@ class UpOptions:
 
     Starts a NATS server, a collector, a producer and a page for the browser, all on 127.0.0.1, and prints the link of
     the page. `fshipper search` finds the lines, too. Run it again, and it continues where it ended.
-
-    Example: fshipper up /srv/shop/log '/var/log/nginx/*.log'
     """
 
     paths: Annotated[
