@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from shipper.commands import ConfigFile, Key, LogFormat, LogLevel, State, Subject, Url
+from shipper.commands import ConfigFile, Key, LogFormat, LogLevel, NatsContext, State, Subject, Url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +39,7 @@ class ConsumeOptions:
         Key("collector.serve_partitions"),
     ] = None
     url: Url = None
+    nats_context: NatsContext = None
     subject: Subject = None
     name: Annotated[
         str | None,

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from shipper.commands import AsJson, ConfigFile, Key, LogFormat, LogLevel, Subject, Url, Yes
+from shipper.commands import AsJson, ConfigFile, Key, LogFormat, LogLevel, NatsContext, Subject, Url, Yes
 from shipper.partition_map import MAX_PARTITIONS
 
 Color = Literal["auto", "always", "never"]
@@ -45,6 +45,7 @@ class ServerOptions:
     """What every command with a session has."""
 
     url: Url = None
+    nats_context: NatsContext = None
     config: ConfigFile = None
 
 

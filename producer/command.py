@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from shipper.commands import ConfigFile, Key, LogFormat, LogLevel, Subject, Url
+from shipper.commands import ConfigFile, Key, LogFormat, LogLevel, NatsContext, Subject, Url
 from shipper.model import Encoding
 
 Paths = Annotated[
@@ -37,6 +37,7 @@ class ProduceOptions:
         False
     )
     url: Url = None
+    nats_context: NatsContext = None
     host: HostName = None
     partitions: Partitions = None
     subject: Subject = None

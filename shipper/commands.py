@@ -12,16 +12,25 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from shipper.help.description import Command, Key, Page, describe, describe_group, summary_of
+from shipper.help.description import Command, Key, Page, Values, describe, describe_group, summary_of
 from shipper.interrupts import importing
 
 if TYPE_CHECKING:
     from shipper.config import Layer
     from shipper.settings import Settings
 
-__all__ = ["Command", "Key"]
+__all__ = ["Command", "Key", "Values"]
 
 Url = Annotated[str | None, typer.Option(help="NATS servers, separated by commas (NATS_URL)."), Key("nats.url")]
+NatsContext = Annotated[
+    str | None,
+    typer.Option(
+        "--context",
+        "--nats-context",
+        help="Connect as a context of the `nats` command: its name, or `selected` (NATS_CONTEXT).",
+    ),
+    Key("nats.context"),
+]
 Subject = Annotated[
     str | None, typer.Option(help="First token of the subjects (SHIPPER_SUBJECT)."), Key("logs.subject")
 ]
@@ -89,11 +98,11 @@ class Program(typer.Typer):
             if code := work(command.options(**given)):
                 raise typer.Exit(code)
 
-        def show(context: typer.Context, value: bool) -> None:  # noqa: FBT001 - typer calls it
+        def show(context: typer.Context, value: bool) -> None:
             if value:
                 self._show_help(context, whole=False)
 
-        def show_all(context: typer.Context, value: bool) -> None:  # noqa: FBT001 - typer calls it
+        def show_all(context: typer.Context, value: bool) -> None:
             if value:
                 self._show_help(context, whole=True)
 

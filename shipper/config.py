@@ -23,6 +23,7 @@ Layer = Mapping[str, Any]
 """Settings of one origin by dotted key: `{"nats.url": "nats://..."}`."""
 
 ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
+    "NATS_CONTEXT": ("nats.context",),
     "NATS_URL": ("nats.url",),
     "NATS_CREDS": ("nats.creds",),
     "NATS_NKEY": ("nats.nkey_seed",),
@@ -82,6 +83,7 @@ _OTHER_FLAGS = {
     "producer.stdin_name": "name",
 }
 _PLAINER = {"int_parsing": "that is no whole number", "bool_parsing": "write true or false"}
+_CONTEXT = "nats.context"
 _SECRETS = frozenset({"nats.password", "nats.token", "nats.url"})
 _KUBERNETES = re.compile(r"SHIPPER_(SERVICE_|PORT(_|$))")  # from Kubernetes, for a service `shipper`
 
@@ -119,9 +121,27 @@ def _environment(given: Mapping[str, str] | None) -> dict[str, str]:
 
 def _found(flags: Layer, config: Path | None, env: Mapping[str, str]) -> dict[str, _Origin]:
     path = config or (Path(env["SHIPPER_CONFIG"]) if "SHIPPER_CONFIG" in env else None)
-    found = _from_file(path) if path else {}
-    found |= {key: _Origin(env[name], name) for name, keys in ENVIRONMENT.items() if name in env for key in keys}
-    return found | {key: _Origin(value, _flag(key)) for key, value in flags.items() if value is not None}
+    layers = (
+        _from_file(path) if path else {},
+        {key: _Origin(env[name], name) for name, keys in ENVIRONMENT.items() if name in env for key in keys},
+        {key: _Origin(value, _flag(key)) for key, value in flags.items() if value is not None},
+    )
+    found: dict[str, _Origin] = {}
+    for layer in layers:
+        found = _with_context(found, layer.get(_CONTEXT)) | layer
+    return found
+
+
+def _with_context(found: dict[str, _Origin], context: _Origin | None) -> dict[str, _Origin]:
+    """The settings with the connection of a context, which replaces the whole connection of before."""
+    if not (context and isinstance(context.value, str) and context.value):
+        return found
+    from shipper import nats_contexts  # noqa: PLC0415 - few have one
+
+    values = nats_contexts.settings_of(context.value)
+    place = f"context {context.value} of {context.place}"
+    kept = {key: origin for key, origin in found.items() if key not in values}
+    return kept | {key: _Origin(value, place) for key, value in values.items() if value is not None}
 
 
 def default_host() -> str:

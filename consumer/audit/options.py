@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from shipper.commands import AsJson, ConfigFile, Key, State, Url, Yes
+from shipper.commands import AsJson, ConfigFile, Key, NatsContext, State, Url, Values, Yes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +40,7 @@ class AuditOptions:
     reason: Annotated[str, typer.Option(help="With --repair-duplicates: why, for the record.")] = "doubled"
     state: State = None
     url: Url = None
+    nats_context: NatsContext = None
     config: ConfigFile = None
 
 
@@ -58,7 +59,7 @@ class RedactOptions:
         Key("collector.directory"),
     ] = None
     host: Annotated[str, typer.Option(help="Whose lines.")] = ""
-    file: Annotated[str, typer.Option(help="Only of this log file, by its path on the host.")] = ""
+    file: Annotated[str, typer.Option(help="Only of this log file, by its path on the host."), Values.ARCHIVED] = ""
     match: Annotated[str, typer.Option(help="What a regular expression finds.")] = ""
     whole_lines: Annotated[bool, typer.Option("--whole-lines", help="All of each line with a match.")] = False
     source: Annotated[str, typer.Option(help="Bytes of this source: with --span.")] = ""
@@ -74,4 +75,5 @@ class RedactOptions:
         bool, typer.Option("--streams", help="Also remove archived messages and dead letters with the text.")
     ] = False
     url: Url = None
+    nats_context: NatsContext = None
     config: ConfigFile = None

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from shipper.commands import ConfigFile, Subject, Url
+from shipper.commands import ConfigFile, NatsContext, Subject, Url
 
 Numbers = Annotated[list[int] | None, typer.Argument(help="Numbers of dead letters, as `ls` shows them.")]
 All = Annotated[bool, typer.Option("--all", help="All of them, or all that the filters choose.")]
@@ -16,6 +16,7 @@ class DeadLetterOptions:
     """What every command has."""
 
     url: Url = None
+    nats_context: NatsContext = None
     config: ConfigFile = None
     subject: Subject = None
 

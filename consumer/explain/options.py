@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from shipper.commands import AsJson, ConfigFile, Key, State, Subject, Url
+from shipper.commands import AsJson, ConfigFile, Key, NatsContext, State, Subject, Url, Values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class ExplainOptions:
     """
 
     host: Annotated[str, typer.Argument(help="The host.", metavar="HOST")]
-    path: Annotated[str, typer.Argument(help="The file, by its path on the host.", metavar="PATH")]
+    path: Annotated[str, typer.Argument(help="The file, by its path on the host.", metavar="PATH"), Values.ARCHIVED]
     line: Annotated[str, typer.Option(help="Text of a line: the newest line that contains it.")] = ""
     archive: Annotated[
         Path | None,
@@ -32,5 +32,6 @@ class ExplainOptions:
     as_json: AsJson = False
     state: State = None
     url: Url = None
+    nats_context: NatsContext = None
     config: ConfigFile = None
     subject: Subject = None

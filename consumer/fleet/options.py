@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from shipper.commands import ConfigFile, Subject, Url
+from shipper.commands import ConfigFile, NatsContext, Subject, Url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,5 +39,6 @@ class StatusOptions:
         list[str] | None, typer.Option(help="Forget the last heartbeat of a host that is gone for good; may repeat.")
     ] = None
     url: Url = None
+    nats_context: NatsContext = None
     config: ConfigFile = None
     subject: Subject = None

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from consumer.archive.event_times import TimeOf
-from shipper.commands import ConfigFile, Key, LogFormat, LogLevel, State, Subject, Url
+from shipper.commands import ConfigFile, Key, LogFormat, LogLevel, NatsContext, State, Subject, Url, Values
 
 MAX_CONTEXT = 1000
 """Lines of context, before and after each."""
@@ -41,7 +41,11 @@ class ProgressForm(enum.Enum):
 Hosts = Annotated[
     list[str] | None, typer.Argument(metavar="HOST", help="Hosts, or patterns: 'web*'. None: all.", show_default=False)
 ]
-Files = Annotated[list[str] | None, typer.Option("--file", help="Only files of this path, or pattern: '*access*'.")]
+Files = Annotated[
+    list[str] | None,
+    typer.Option("--file", help="Only files of this path, or pattern: '*access*'."),
+    Values.ARCHIVED,
+]
 Since = Annotated[str, typer.Option(help="Then or later: 10m, 1w, yesterday, 09:30, 2026-11-20T10:00:00Z.")]
 Until = Annotated[str, typer.Option(help="Before then.")]
 Late = Annotated[
@@ -88,6 +92,7 @@ class LineOptions:
     timezone: Timezone = "UTC"
     state: State = None
     url: Url = None
+    nats_context: NatsContext = None
     subject: Subject = None
     config: ConfigFile = None
 
@@ -179,8 +184,11 @@ class SearchOptions:
     ] = None
     archive: Archive = None
     state: State = None
-    url: Annotated[
-        str | None, typer.Option(help="NATS servers for -f, separated by commas (NATS_URL)."), Key("nats.url")
+    url: Url = None
+    nats_context: Annotated[
+        str | None,
+        typer.Option("--nats-context", help="Connect as a context of the `nats` command (NATS_CONTEXT)."),
+        Key("nats.context"),
     ] = None
     subject: Subject = None
     config: ConfigFile = None

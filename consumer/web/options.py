@@ -8,7 +8,7 @@ import typer
 
 from consumer.read.options import Archive
 from consumer.web.roles import Role
-from shipper.commands import ConfigFile, Key, LogFormat, LogLevel, Subject, Url
+from shipper.commands import ConfigFile, Key, LogFormat, LogLevel, NatsContext, Subject, Url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +46,7 @@ class WebOptions:
     ] = None
     open_page: Annotated[bool, typer.Option("--open", help="Open the pages in a browser of this machine.")] = False
     url: Url = None
+    nats_context: NatsContext = None
     subject: Subject = None
     config: ConfigFile = None
     log_format: LogFormat = None

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from producer.command import CheckpointDirectory, Exclude, HostName, Partitions, Paths
-from shipper.commands import ConfigFile, Subject, Url
+from shipper.commands import ConfigFile, NatsContext, Subject, Url
 
 
 class Role(enum.StrEnum):
@@ -32,6 +32,7 @@ class ValidateOptions:
     role: Annotated[Role, typer.Option(help="Check what a machine of this role needs.")] = Role.HOST
     as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False
     url: Url = None
+    nats_context: NatsContext = None
     host: HostName = None
     partitions: Partitions = None
     subject: Subject = None

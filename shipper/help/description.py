@@ -121,7 +121,7 @@ _FILES = frozenset(name for name, shown in SHOWN.items() if shown == "FILE") | {
 
 def summary_of(text: str) -> str:
     """The first sentence of a description."""
-    return " ".join(text.split("\n\n")[0].split()).partition(". ")[0].rstrip(".")
+    return " ".join(text.split("\n\n", maxsplit=1)[0].split()).partition(". ")[0].rstrip(".")
 
 
 def describe(words: Sequence[str], command: Command, commands: Mapping[str, str] | None = None) -> Page:
@@ -212,7 +212,9 @@ def _option(name: str, kind: _Kind, info: Any, default: Any, key: str, values: V
     given = given or ((f"{long}/--no-{long[2:]}",) if kind.plain is bool else (long,))
     names = tuple(one.partition("/")[0] for one in given)
     plain = next((one for one in names if one.startswith("--")), names[0]).removeprefix("--")
-    shown = "" if kind.plain is bool else info.metavar or "|".join(kind.choices) or SHOWN.get(plain) or _shown(kind)
+    of_archive = "PATH" if values is Values.ARCHIVED else ""
+    named = info.metavar or "|".join(kind.choices) or of_archive or SHOWN.get(plain) or _shown(kind)
+    shown = "" if kind.plain is bool else named
     return Option(
         names,
         next((one.partition("/")[2] for one in given if "/" in one), ""),

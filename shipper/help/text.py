@@ -15,22 +15,22 @@ LEFT = 30
 EXITS = "1 other error, 64 wrong usage, 69 no server or no such data, 78 wrong settings, 130 Ctrl-C"
 """Exit codes that every command has."""
 
-GROUPS: Mapping[str, frozenset[str]] = {
-    "Lines and times": frozenset(
+GROUPS: Mapping[str, str] = {
+    "Lines and times": (
         "since until by late timezone grep invert-match ignore-case fixed-strings case-sensitive word-regexp records"
-        " after-context before-context context-lines newest-first follow lines limit keep-lines drop-lines date".split()
+        " after-context before-context newest-first follow lines limit keep-lines drop-lines date"
     ),
-    "Output": frozenset("json color raw time prefix count histogram progress explain format top output".split()),
-    "Inputs": frozenset("syslog syslog-sender journald charset name redact label encoding".split()),
-    "Limits and intervals": frozenset(
-        "block window max-delay poll no-watch partial-after ignore-older delete-archived open-files rate jobs"
-        " max-bytes replicas template".split()
+    "Output": "json color raw time prefix count histogram progress explain format top output",
+    "Inputs": "syslog syslog-sender journald charset name redact label encoding",
+    "Limits and intervals": (
+        "block window max-delay poll no-watch partial-after ignore-older delete-archived open-files rate jobs max-bytes"
+        " replicas template"
     ),
-    "Before it acts": frozenset(
-        "dry-run show-redacted yes force allow-data-loss recreate-consumers prune overwrite purge replace".split()
+    "Before it acts": (
+        "dry-run show-redacted yes force allow-data-loss recreate-consumers prune overwrite purge replace"
     ),
-    "Server and settings": frozenset(
-        "url context config subject partitions state archive log-format log-level listen".split()
+    "Server and settings": (
+        "url context nats-context config subject partitions state archive log-format log-level listen"
     ),
 }
 """The groups of options in the whole help, by their names; others are in the first group."""
@@ -86,7 +86,7 @@ def grouped(options: Sequence[Option]) -> dict[str, list[Option]]:
     found: dict[str, list[Option]] = {FIRST: [], **{title: [] for title in GROUPS}}
     for option in options:
         name = option.name.removeprefix("--")
-        found[next((title for title, named in GROUPS.items() if name in named), FIRST)].append(option)
+        found[next((title for title, named in GROUPS.items() if name in named.split()), FIRST)].append(option)
     return {title: chosen for title, chosen in found.items() if chosen}
 
 
