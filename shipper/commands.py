@@ -74,7 +74,8 @@ class Program(typer.Typer):
         """The pages of the command `name` and of its commands, by the words that are typed."""
         words = ("fshipper", name)
         if not self._first and len(self._commands) == 1:
-            return {words: describe(words, *self._commands.values())}
+            (only,) = self._commands.values()
+            return {words: describe(words, only)}
         below = {each: summary_of(inspect.getdoc(one.options) or "") for each, one in self._commands.items()}
         own = describe(words, self._first, below) if self._first else describe_group(words, self._summary, below)
         return {words: own} | {(*words, each): describe((*words, each), one) for each, one in self._commands.items()}

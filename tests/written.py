@@ -16,7 +16,7 @@ from harness.situations import situations
 from prometheus_client.metrics import MetricWrapperBase
 
 from shipper import line_formats, line_levels, line_zones
-from shipper.help.settings_table import sections
+from shipper.manual.settings_table import sections
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"

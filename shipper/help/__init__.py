@@ -1,1 +1,1 @@
-"""What a command takes, as a value: the help, man pages and completion scripts are made of it."""
+"""What a command takes, as a value, and its help for a terminal."""

@@ -1,4 +1,4 @@
-"""Says what was meant by a mistyped command, option or value, from the error that the parser raised."""
+"""Finds what was meant by a mistyped command, option or value, from the error that the parser raised."""
 
 import re
 from typing import Any

@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
-from shipper.help import man_pages
-from shipper.help.catalogue import pages
-from shipper.help.completion import SCRIPTS
+from shipper.manual import man_pages
+from shipper.manual.catalogue import pages
+from shipper.manual.completion import SCRIPTS
 
 PLACES = {
     "bash": "bash-completion/completions/fshipper",

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from shipper.help import text
 from shipper.help.description import Option, Page
-from shipper.help.settings_table import Section, sections
+from shipper.manual.settings_table import Section, sections
 
 _CODE = re.compile(r"`([^`]+)`")
 

@@ -4,15 +4,15 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from shipper import default_paths, nats_contexts
 from shipper.errors import UsageError
-from shipper.help.catalogue import pages
-from shipper.help.completion import SCRIPTS
-from shipper.help.options import CompletionOptions
 from shipper.layout import OPEN_PREFIX, SEALING_PREFIX, unescape
+from shipper.manual.catalogue import pages
+from shipper.manual.completion import SCRIPTS
+from shipper.manual.options import CompletionOptions
 
 DAYS = 7
 """Number of newest days of the archive whose hosts and files are offered."""
@@ -26,14 +26,19 @@ _SEALED = re.compile(rf"(?:{SEALING_PREFIX})?(.*)-\d{{20}}(?:\.zst|\.gz)?")
 def run(options: CompletionOptions) -> None:
     """Print the script of a shell, or names. Raises UsageError: no shell is named."""
     if options.listed:
-        names = {"host": _hosts, "archived": _files, "context": lambda _: iter(nats_contexts.names())}[options.listed]
         archive = options.archive or Path(os.environ.get("SHIPPER_DIRECTORY") or default_paths.archive())
-        found = itertools.islice(dict.fromkeys(each for each in names(archive) if each.isprintable()), MOST)
-        sys.stdout.writelines(f"{name}\n" for name in found)
+        known = dict.fromkeys(name for name in _known(options.listed, archive) if name.isprintable())
+        sys.stdout.writelines(f"{name}\n" for name in itertools.islice(known, MOST))
         return
     if not options.shell:
         raise UsageError("no shell is named", hint="fshipper completion bash, zsh or fish")
     sys.stdout.write(SCRIPTS[options.shell](pages()))
+
+
+def _known(kind: str, archive: Path) -> Iterable[str]:
+    if kind == "context":
+        return nats_contexts.names()
+    return _hosts(archive) if kind == "host" else _files(archive)
 
 
 def _hosts(archive: Path) -> Iterator[str]:

@@ -32,7 +32,7 @@ class Section(NamedTuple):
 
 def sections() -> Iterator[Section]:
     """Every section of the configuration file; the meaning is the `#:` comment after each field."""
-    variables = {key: variable for variable, keys in reversed(ENVIRONMENT.items()) for key in keys}
+    variables = {key: variable for variable, keys in reversed(list(ENVIRONMENT.items())) for key in keys}
     for name, section in Settings():
         kind: type[BaseModel] = type(section)
         comments = dict(re.findall(r"^    (\w+): .*  #: (.*)$", inspect.getsource(kind), re.MULTILINE))
