@@ -8,8 +8,8 @@ app = program_of(
         "consume": Command(
             ConsumeOptions,
             "consumer.main:consume",
-            ("consume", "consume --drain --seal --directory /srv/archive"),
-            usual="drain seal directory partitions name listen url config",
+            ("consume", "consume --drain --seal --archive /srv/archive"),
+            usual="drain seal archive partitions name listen url config",
             exits="1 --drain while a collector runs",
         )
     }

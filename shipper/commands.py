@@ -22,23 +22,28 @@ if TYPE_CHECKING:
 __all__ = ["Command", "Key", "Values"]
 
 Url = Annotated[str | None, typer.Option(help="NATS servers, separated by commas (NATS_URL)."), Key("nats.url")]
-NatsContext = Annotated[
-    str | None,
-    typer.Option(
-        "--context",
-        "--nats-context",
-        help="Connect as a context of the `nats` command: its name, or `selected` (NATS_CONTEXT).",
-    ),
-    Key("nats.context"),
-]
+CONTEXT_HELP = "Connect as a context of the `nats` command: its name, or `selected` (NATS_CONTEXT)."
+NatsContext = Annotated[str | None, typer.Option("--context", "--nats-context", help=CONTEXT_HELP), Key("nats.context")]
 Subject = Annotated[
     str | None, typer.Option(help="First token of the subjects (SHIPPER_SUBJECT)."), Key("logs.subject")
 ]
 ConfigFile = Annotated[Path | None, typer.Option(help="Configuration file, TOML (SHIPPER_CONFIG).")]
+Archive = Annotated[
+    Path | None,
+    typer.Option("--archive", "--directory", help="The archive (SHIPPER_DIRECTORY)."),
+    Key("collector.directory"),
+]
 State = Annotated[Path | None, typer.Option(help="Directory of the journals (SHIPPER_STATE)."), Key("collector.state")]
 LogFormat = Annotated[str | None, typer.Option(help="text or json."), Key("log.format")]
 LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or error."), Key("log.level")]
 AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
+AsJsonLines = Annotated[bool, typer.Option("--json", help="For programs: an object a line.")]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Continue with lines that arrive.")]
+Color = Annotated[
+    bool | None, typer.Option("--color/--no-color", help="A colour for each host. [default: on terminals]")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
+OpenPage = Annotated[bool, typer.Option("--open", help="Open the pages in a browser of this machine.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt.")]
 
 

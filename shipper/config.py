@@ -74,8 +74,8 @@ OTHERS = frozenset(
 )
 """Variables with our prefix that other programs read: the command line, the blog's own consumer, the report."""
 _OTHER_FLAGS = {
-    "browse.allowed_hosts": "host",
-    "web.allowed_hosts": "host",
+    "browse.allowed_hosts": "allowed-host",
+    "web.allowed_hosts": "allowed-host",
     "collector.read_partitions": "partitions",
     "producer.files": "PATH",
     "producer.watch": "no-watch",

@@ -20,10 +20,17 @@ SELECTED = "selected"
 """Stands for the context that `nats context select` chose, if no context has this name."""
 
 SETTINGS = {
-    "url": "nats.url", "user": "nats.user", "password": "nats.password", "token": "nats.token",
-    "creds": "nats.creds", "nkey": "nats.nkey_seed", "cert": "nats.certificate", "key": "nats.key", "ca": "nats.ca",
+    "url": "nats.url",
+    "user": "nats.user",
+    "password": "nats.password",
+    "token": "nats.token",
+    "creds": "nats.creds",
+    "nkey": "nats.nkey_seed",
+    "cert": "nats.certificate",
+    "key": "nats.key",
+    "ca": "nats.ca",
     "tls_first": "nats.tls_first",
-}  # fmt: skip
+}
 """The setting for each field of a context."""
 _WITH_PATHS = frozenset({"creds", "nkey", "cert", "key", "ca"})
 _SECRETS = frozenset({"password", "token"})

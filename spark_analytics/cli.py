@@ -48,7 +48,7 @@ app = program_of(
         options.ReportOptions,
         "spark_analytics.app:report",
         ("report --date yesterday --out /srv/report", "report --since 2026-11-20 --until 2026-11-26"),
-        usual="archive out date since until force json wait",
+        usual="archive out date since until again json wait",
         exits="3 with --fail-on-gaps: bytes are missing or doubled, 4 unchanged, 69 nothing is sealed for these days,"
         " 78 no archive",
     ),

@@ -8,8 +8,8 @@ app = program_of(
         "audit": Command(
             AuditOptions,
             "consumer.audit.app:run",
-            ("audit", "audit --date yesterday --hosts"),
-            usual="archive date since until host hosts json repair-duplicates",
+            ("audit", "audit --date yesterday --producers"),
+            usual="archive date since until host producers json repair-duplicates",
             exits="0 complete, 2 gaps or damage or an empty archive, 69 no such day or host, 78 no archive",
         )
     }

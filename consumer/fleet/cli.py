@@ -8,8 +8,8 @@ app = program_of(
         "status": Command(
             StatusOptions,
             "consumer.fleet.app:run",
-            ("status", "status 'web*' --watch", "status --state stuck --state dead --json"),
-            usual="state watch every limit json dead-after url config",
+            ("status", "status 'web*' --watch", "status --in-state stuck --in-state dead --json"),
+            usual="in-state watch every limit json dead-after url config",
             exits="2 a host or partition needs attention, or a named host is unknown",
         )
     }

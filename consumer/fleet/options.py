@@ -23,7 +23,11 @@ class StatusOptions:
     hosts: Annotated[list[str] | None, typer.Argument(help="Only these hosts: names or globs, as 'web*'.")] = None
     state: Annotated[
         list[str] | None,
-        typer.Option(help="Only hosts that are shipping, quiet, stuck, dead, shared, ended or unknown; may repeat."),
+        typer.Option(
+            "--in-state",
+            "--state",
+            help="Only hosts that are shipping, quiet, stuck, dead, shared, ended or unknown; may repeat.",
+        ),
     ] = None
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until Ctrl-C.")] = False
     every: Annotated[str, typer.Option(help="Interval of --watch.")] = "2s"

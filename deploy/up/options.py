@@ -34,7 +34,7 @@ class UpOptions:
         ),
     ] = None
     data: Data = None
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object when everything runs.")] = False
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

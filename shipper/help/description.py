@@ -101,18 +101,25 @@ class Page(NamedTuple):
         return summary_of(self.text)
 
 
-SHOWN = {
-    "url": "URL", "since": "TIME", "until": "TIME", "date": "DAY", "listen": "HOST:PORT", "directory": "DIR",
-    "archive": "DIR", "state": "DIR", "store": "DIR", "data": "DIR", "out": "DIR", "dir": "DIR", "etc": "DIR",
-    "report": "DIR", "reports": "DIR", "root": "DIR", "bin-dir": "DIR", "link-roots": "DIR", "config": "FILE",
-    "file": "FILE", "accounts": "FILE", "settings": "FILE", "template": "FILE", "to-file": "FILE", "tls-cert": "FILE",
-    "tls-key": "FILE", "tls-ca": "FILE", "server-config": "FILE", "output": "FILE", "host": "HOST", "forget": "HOST",
-    "context": "NAME", "name": "NAME", "timezone": "ZONE", "grep": "REGEX", "match": "REGEX", "keep-lines": "REGEX",
-    "drop-lines": "REGEX", "stream": "STREAM", "label": "NAME=VALUE", "block": "SIZE", "window": "SIZE",
-    "max-bytes": "SIZE", "rate": "SIZE", "max-delay": "DURATION", "poll": "DURATION", "partial-after": "DURATION",
-    "ignore-older": "DURATION", "delete-archived": "DURATION", "timeout": "DURATION", "within": "DURATION",
-    "every": "DURATION", "dead-after": "DURATION", "stuck-after": "DURATION", "for": "DURATION", "exclude": "GLOB",
-}  # fmt: skip
+_PLACEHOLDERS = {
+    "DIR": "directory archive state store data out dir etc report reports root bin-dir link-roots",
+    "FILE": "config file accounts settings template to-file tls-cert tls-key tls-ca server-config output",
+    "TIME": "since until",
+    "DAY": "date",
+    "DURATION": "max-delay poll partial-after ignore-older delete-archived timeout within every dead-after stuck-after"
+    " for",
+    "SIZE": "block window max-bytes rate",
+    "HOST": "host forget allowed-host",
+    "HOST:PORT": "listen",
+    "NAME": "context nats-context name",
+    "REGEX": "grep match keep-lines drop-lines",
+    "GLOB": "exclude",
+    "URL": "url",
+    "ZONE": "timezone",
+    "STREAM": "stream",
+    "NAME=VALUE": "label",
+}
+SHOWN = {name: shown for shown, names in _PLACEHOLDERS.items() for name in names.split()}
 """The placeholder of a value, by the name of its option."""
 
 _DIRECTORIES = frozenset(name for name, shown in SHOWN.items() if shown == "DIR") | {"DIR"}
@@ -241,7 +248,7 @@ def _values_of(name: str, shown: str, kind: _Kind) -> Values:
         return Values.DIRECTORY
     if name in _FILES or shown in _FILES or kind.plain is Path:
         return Values.FILE
-    if name == "context":
+    if name in {"context", "nats-context"}:
         return Values.CONTEXT
     return Values.HOST if name in {"host", "hosts", "forget"} or shown == "HOST" else Values.TEXT
 

@@ -27,7 +27,7 @@ GROUPS: Mapping[str, str] = {
         " replicas template"
     ),
     "Before it acts": (
-        "dry-run show-redacted yes force allow-data-loss recreate-consumers prune overwrite purge replace"
+        "dry-run show-redacted yes force again allow-data-loss recreate-consumers prune overwrite purge replace"
     ),
     "Server and settings": (
         "url context nats-context config subject partitions state archive log-format log-level listen"

@@ -19,18 +19,22 @@ def commands(pages: Mapping[tuple[str, ...], Page]) -> dict[str, str]:
     return {f"{_file(words)}.1": _command(page, pages) for words, page in pages.items()}
 
 
+SETTINGS = (
+    "Settings are taken from options, then variables, then the file that --config or SHIPPER_CONFIG names, then"
+    " defaults. An unknown key is an error. `fshipper validate` shows each value and its origin. Times are seconds, or"
+    " 5s, 2h, 7d. Sizes are bytes, or 256KB, 16MiB, 50GB."
+)
+EXAMPLE = ("[nats]", 'url = ["nats://nats1.example.net:4222"]', "", "[producer]", 'files = ["/var/log/nginx/*.log"]')
+
+
 def settings() -> str:
     """The text of fshipper.toml(5)."""
     parts = [
         _title("fshipper.toml", 5, "File Formats"),
         _section("NAME", "fshipper.toml \\- settings of fshipper"),
-        _section("DESCRIPTION"),
-        _prose("Settings are taken from options, then variables, then the file that --config or SHIPPER_CONFIG names, "
-               "then defaults. An unknown key is an error. `fshipper validate` shows each value and its origin."),
-        ".PP", _prose("Times are seconds, or 5s, 2h, 7d. Sizes are bytes, or 256KB, 16MiB, 50GB."),
-        ".PP", ".nf", *map(_plain, ("[nats]", 'url = ["nats://nats1.example.net:4222"]', "", "[producer]",
-                                    'files = ["/var/log/nginx/*.log"]')), ".fi",
-    ]  # fmt: skip
+        _section("DESCRIPTION", _prose(SETTINGS)),
+        _section("EXAMPLES", "\n".join([".nf", *map(_plain, EXAMPLE), ".fi"])),
+    ]
     for section in sections():
         parts += [_section(f"[{section.name}]"), _prose(section.text), *_rows(section)]
     return "\n".join([*parts, _section("SEE ALSO"), _reference("fshipper", 1)]) + "\n"

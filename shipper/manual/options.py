@@ -1,12 +1,11 @@
 """The options of `fshipper completion`."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from shipper.help.description import Key
+from shipper.commands import Archive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +22,4 @@ class CompletionOptions:
         Literal["host", "archived", "context"] | None,
         typer.Option("--list", help="For the scripts: names of hosts, archived files or contexts of `nats`."),
     ] = None
-    archive: Annotated[
-        Path | None,
-        typer.Option("--archive", "--directory", help="The archive (SHIPPER_DIRECTORY)."),
-        Key("collector.directory"),
-    ] = None
+    archive: Archive = None
