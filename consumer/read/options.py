@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from consumer.archive.event_times import TimeOf
-from shipper.commands import CONTEXT_HELP, (
+from shipper.commands import (
     Archive,
     AsJsonLines,
     Color,
