@@ -14,6 +14,7 @@ from rich.text import Text
 
 from consumer.dlq.options import DropOptions, FilterOptions, ListOptions, RequeueOptions, ShowOptions
 from consumer.dlq.store import (
+    VERSION,
     Advisory,
     DeadLetterStore,
     Letter,
@@ -123,7 +124,7 @@ async def _list_json(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> N
             _write([json.dumps(letter_json(each))])  # what is no UTF-8 stays escaped
     with contextlib.suppress(StreamMissing):
         async for advisory in _advisories(at, wanted, limit):
-            _write([json.dumps({"kind": "advisory"} | asdict(advisory))])
+            _write([json.dumps({"v": VERSION, "kind": "advisory"} | asdict(advisory))])
 
 
 async def _advisories(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> AsyncGenerator[Advisory]:
