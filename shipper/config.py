@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from shipper.errors import ConfigError
+from shipper.nearest import did_you_mean
 from shipper.settings import Settings
 from shipper.units import exact_seconds, exact_size, parse_seconds, parse_size
 
@@ -85,6 +86,7 @@ _OTHER_FLAGS = {
 _PLAINER = {"int_parsing": "that is no whole number", "bool_parsing": "write true or false"}
 _CONTEXT = "nats.context"
 _SECRETS = frozenset({"nats.password", "nats.token", "nats.url"})
+_CHOICES = re.compile(r"\^\(([a-z0-9|-]*)\)\$")  # a pattern that lists words
 _KUBERNETES = re.compile(r"SHIPPER_(SERVICE_|PORT(_|$))")  # from Kubernetes, for a service `shipper`
 
 
@@ -189,8 +191,9 @@ def known_keys() -> list[str]:
 
 def _nearest(name: str, known: list[str]) -> str:
     best = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    best = best or difflib.get_close_matches(name.rpartition(".")[2], [k.rpartition(".")[2] for k in known], n=1)
-    return f"; did you mean {best[0]}?" if best else "; run `fshipper --help` for the known ones"
+    by_last = {key.rpartition(".")[2]: key for key in known}
+    best = best or [by_last[last] for last in difflib.get_close_matches(name.rpartition(".")[2], by_last, n=1)]
+    return f"; did you mean {best[0]}?" if best else "; man fshipper.toml lists the known ones"
 
 
 def _validated(found: Mapping[str, _Origin], problems: list[str]) -> Settings | None:
@@ -203,9 +206,21 @@ def _validated(found: Mapping[str, _Origin], problems: list[str]) -> Settings | 
     except ValidationError as error:
         for problem in error.errors():
             key = ".".join(str(part) for part in problem["loc"][:2])
-            message = _PLAINER.get(problem["type"]) or _limit(key, problem.get("ctx", {})) or problem["msg"]
-            problems.append(_problem(key, found.get(key), message))
+            context, place = problem.get("ctx", {}), found.get(key)
+            choice = _choice(context, str(place.value) if place else "")
+            message = _PLAINER.get(problem["type"]) or choice or _limit(key, context) or problem["msg"]
+            problems.append(_problem(key, place, message))
         return None
+
+
+def _choice(context: Mapping[str, Any], value: str) -> str:
+    """The values that a setting takes, and the one that is meant; empty: it takes others, too."""
+    listed = _CHOICES.fullmatch(context.get("pattern", ""))
+    words = listed[1].split("|") if listed else re.findall(r"'([^']*)'", str(context.get("expected", "")))
+    if not words:
+        return ""
+    shown = [word or "nothing" for word in words]
+    return f"{did_you_mean(value, words)}write {', '.join(shown[:-1])} or {shown[-1]}"
 
 
 def _limit(key: str, context: Mapping[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """What `fshipper dlq` does: lists, shows, sends again and removes messages that no collector could apply."""
 
 import asyncio
+import base64
 import contextlib
 import datetime as dt
 import json
@@ -47,6 +48,10 @@ def show(options: ShowOptions) -> None:
     found = _at_desk(settings_of(options), lambda at: at.find(options.number))
     if options.raw:
         sys.stdout.buffer.write(found.payload)
+    elif options.as_json:
+        payload = base64.b64encode(found.payload).decode()
+        more = {"headers": dict(found.letter.headers), "payload_base64": payload}
+        _write([json.dumps(letter_json(found.letter) | more)])
     else:
         _write(in_full(*found))
 

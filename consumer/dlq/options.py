@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from shipper.commands import AsJsonLines, ConfigFile, NatsContext, Subject, Url, Yes
+from shipper.commands import AsJson, AsJsonLines, ConfigFile, NatsContext, Subject, Url, Yes
 
 Numbers = Annotated[list[int] | None, typer.Argument(help="Numbers of dead letters, as `ls` shows them.")]
 All = Annotated[bool, typer.Option("--all", help="All of them, or all that the filters choose.")]
@@ -44,6 +44,7 @@ class ShowOptions(DeadLetterOptions):
 
     number: Annotated[int, typer.Argument(help="Number of the dead letter.")]
     raw: Annotated[bool, typer.Option("--raw", help="The payload's bytes and nothing else.")] = False
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ DIFFERENT = {
     "--all": "all of what the command works on: letters, streams, messages",
     "--archive": "a report reads several archives and URIs; `fleet init` writes a setting",
     "--as": "`hosts add` gives a role, `restore` a name; scripts use both",
-    "--by": "`hosts init` chooses how hosts sign in, readers choose a time; the default of the time is named in the help",
+    "--by": "`hosts init` chooses how hosts sign in, readers choose a time, with a default of each",
     "--color": "`plan` has always, never and auto, as terraform has; readers have --no-color",
     "--context": "lines around a hit, as of grep -C; there the context of `nats` is --nats-context",
     "--count": "search counts hits, `events` ends after a number",
