@@ -28,7 +28,7 @@ TYPED = {
     "fshipper install --role=coll": "fshipper install --role=collector",
     "fshipper hosts reads hear": "fshipper hosts reads heartbeats",
     "fshipper report --out x sho": "fshipper report --out x show",
-    "fshipper produce ./only-": "fshipper produce ./only-file.log",
+    "fshipper produce ./only-f": "fshipper produce ./only-file.log",
     "fshipper consume --archive ./only-": "fshipper consume --archive ./only-archive/",
     "fshipper tail --archive only-archive we": "fshipper tail --archive only-archive web1.example.net",
     "fshipper tail --archive only-archive --file /var/log/ap": "--file /var/log/app.log",
@@ -96,8 +96,8 @@ class Shell:
 
 
 START = {
-    "bash": (("--norc", "--noprofile", "-i"), "source {script}; PS1='ready> '; bind 'set bell-style none'\n"),
-    "zsh": (("-f", "-i"), "fpath=({folder} $fpath); autoload -Uz compinit; compinit -u -D; PS1='ready> '\n"),
+    "bash": (("--norc", "--noprofile", "-i"), "source {script}; PS1='rea''dy> '; bind 'set bell-style none'\n"),
+    "zsh": (("-f", "-i"), "fpath=({folder} $fpath); autoload -Uz compinit; compinit -u -D; PS1='rea''dy> '\n"),
 }
 
 
@@ -109,7 +109,7 @@ def test_the_tab_key_completes(name, share, place):
     try:
         script = share / PLACES[name]
         shell.type(first.format(script=script, folder=script.parent))
-        shell.wait_for("\nready> ")
+        shell.wait_for("ready> ")
         for typed, completed in TYPED.items():
             shell.type(typed + "\t")
             shell.wait_for(completed)
