@@ -1,12 +1,11 @@
 """The options of `fshipper consume`."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from shipper.commands import ConfigFile, Key, LogFormat, LogLevel, State, Subject, Url
+from shipper.commands import Archive, ConfigFile, Key, LogFormat, LogLevel, NatsContext, State, Subject, Url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,11 +17,7 @@ class ConsumeOptions:
 
     drain: Annotated[bool, typer.Option("--drain", help="Write everything that is in the streams, then end.")] = False
     seal: Annotated[bool, typer.Option("--seal", help="With --drain: seal what is open, so a report can run.")] = False
-    directory: Annotated[
-        Path | None,
-        typer.Option(help="The archive (SHIPPER_DIRECTORY)."),
-        Key("collector.directory"),
-    ] = None
+    directory: Archive = None
     read_partitions: Annotated[
         str | None,
         typer.Option("--partitions", help="Only these, as 0,2 or 0-3 (SHIPPER_READ_PARTITIONS)."),
@@ -39,6 +34,7 @@ class ConsumeOptions:
         Key("collector.serve_partitions"),
     ] = None
     url: Url = None
+    nats_context: NatsContext = None
     subject: Subject = None
     name: Annotated[
         str | None,

@@ -63,7 +63,7 @@ ping_interval: "20s"
 class ServerOptions:
     """Run a NATS server with JetStream in the foreground, until SIGTERM or SIGINT."""
 
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1"
+    host: Annotated[str, typer.Option("--address", "--host", help="Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, typer.Option(min=-1, max=65535, help="Port; 0 or -1 means a free one.")] = 4222
     store: Annotated[Path | None, typer.Option(help="Where streams are kept [~/.local/share/fshipper/nats].")] = None
     sync: Annotated[
@@ -75,7 +75,13 @@ class ServerOptions:
     ] = ALWAYS
 
 
-app = program_of({"server": Command(ServerOptions, "deploy.server:serve")})
+app = program_of(
+    {
+        "server": Command(
+            ServerOptions, "deploy.server:serve", ("server", "server --port 4223 --store /srv/nats --sync 2m")
+        )
+    }
+)
 
 
 def serve(options: ServerOptions) -> None:

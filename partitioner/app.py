@@ -110,7 +110,7 @@ def account(options: AccountOptions) -> None:
     found = with_admin(settings_of(options), Admin.account)
     found.pop("type", None)
     if options.as_json:
-        sys.stdout.write(json.dumps(found, indent=2) + "\n")
+        sys.stdout.write(json.dumps({"v": 1, **found}, indent=2) + "\n")
         return
     for name, value in _flat(found):
         is_size = value > 0 if isinstance(value, int) and name.rpartition(".")[2] in SIZES else False

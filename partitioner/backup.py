@@ -145,7 +145,7 @@ def backup(options: BackupOptions) -> None:
 
     saved = with_admin(settings, work)
     if options.as_json:
-        _print(json.dumps([asdict(each) for each in saved], indent=2))
+        _print(json.dumps([{"v": 1, **asdict(each)} for each in saved], indent=2))
 
 
 async def _save(admin: Admin, store: BackupDirectory, name: str, *, consumers: bool) -> SavedStream:
@@ -226,7 +226,7 @@ async def _bring_back(
                 f"stream {name} was restored, but holds {state['messages']} messages up to {state['last_seq']},"
                 f" where {saved.messages} up to {saved.last_seq} were saved"
             )
-        made.append(info)
+        made.append({"v": 1, **info})
         if not options.as_json:
             other = f" as {name}" if name != saved.name else ""
             _print(f"restored stream {saved.name}{other} ({counted(saved.messages, 'message')})")

@@ -154,7 +154,7 @@ def _desired(content: Any) -> DesiredConfig:
         raise ConfigError("it is neither a table nor a list of streams")
     if "config" in content or ("name" in content and "streams" not in content):
         return DesiredConfig(streams=_joined([_known(content)]))
-    if unknown := sorted(set(content) - set(TOP)):
+    if unknown := sorted(set(content) - {"v", *TOP}):  # `v`: of `export --json`
         raise ConfigError(f"unknown field {unknown[0]!r}", hint=f"known are {', '.join(TOP)}")
     content = in_server_units(content)
     exceptions = _object(content.get("partition", {}), "partition")
@@ -301,7 +301,7 @@ def import_(options: ImportOptions) -> None:
 def _write(streams: list[Json], options: ExportOptions | ImportOptions) -> None:
     document, output = {"streams": streams}, options.output
     is_json = options.as_json or (output is not None and output.suffix == ".json")
-    text = json.dumps(document, indent=2) + "\n" if is_json else to_toml(document)
+    text = json.dumps({"v": 1, **document}, indent=2) + "\n" if is_json else to_toml(document)
     if output is None:
         sys.stdout.write(text)
         return

@@ -82,7 +82,7 @@ def plan_json(actions: Sequence[Action]) -> str:
         }
         for action in actions
     ]
-    return json.dumps({"changes": any(action.changing for action in actions), "actions": shown}, indent=2)
+    return json.dumps({"v": 1, "changes": any(action.changing for action in actions), "actions": shown}, indent=2)
 
 
 def print_status(status: Status) -> None:

@@ -161,7 +161,8 @@ def balance(options: BalanceOptions) -> None:
             {"stream": each.led.stream, "consumer": each.led.consumer, "from": each.led.leader, "to": each.to}
             for each in moved
         ]
-        sys.stdout.write(json.dumps({"moves": transfers, "streams": streams, "consumers": consumers}, indent=1) + "\n")
+        shown = {"v": 1, "moves": transfers, "streams": streams, "consumers": consumers}
+        sys.stdout.write(json.dumps(shown, indent=1) + "\n")
         return
     for title, led in (("streams:  ", streams), ("consumers:", consumers)):
         sys.stdout.write(f"{title} {', '.join(f'{node} leads {count}' for node, count in led.items())}\n")

@@ -9,7 +9,19 @@ from typing import Annotated, Literal
 
 import typer
 
-from shipper.commands import AsJson, ConfigFile, Key, LogFormat, LogLevel, Subject, Url, Yes
+from shipper.commands import (
+    AsJson,
+    AsJsonLines,
+    ConfigFile,
+    DryRun,
+    Key,
+    LogFormat,
+    LogLevel,
+    NatsContext,
+    Subject,
+    Url,
+    Yes,
+)
 from shipper.partition_map import MAX_PARTITIONS
 
 Color = Literal["auto", "always", "never"]
@@ -21,6 +33,9 @@ TAIL = "TAIL"
 
 TemplateFile = Annotated[Path | None, typer.Option("--template", help="Template of the streams (JSON).")]
 Replicas = Annotated[int | None, typer.Option(min=1, max=5, help="Copies of each stream in a cluster.")]
+MaxBytes = Annotated[
+    str | None, typer.Option(help="Maximum size of a partition's stream, for example 50GB; the server reserves it.")
+]
 NewReplicas = Annotated[
     int | None, typer.Option(min=1, max=5, help="Copies of each new stream; default: as existing ones.")
 ]
@@ -28,8 +43,7 @@ NewMaxBytes = Annotated[
     str | None, typer.Option(help="Size of each new partition, for example 50GB; default: as existing ones.")
 ]
 DataLoss = Annotated[bool, typer.Option("--allow-data-loss", help="Also do what destroys messages.")]
-RecreateAll = Annotated[bool, typer.Option("--recreate-consumers", help="Delete consumers that cannot be changed.")]
-Recreate = Annotated[bool, typer.Option("--recreate-consumers", help="Delete a consumer that cannot be changed.")]
+Recreate = Annotated[bool, typer.Option("--recreate-consumers", help="Delete consumers that cannot be changed.")]
 Prune = Annotated[bool, typer.Option("--prune", help="Delete the streams of partitions that are too many.")]
 Stream = Annotated[str, typer.Argument(metavar="STREAM", help="A stream by its name, or a partition: p3.")]
 Force = Annotated[bool, typer.Option("--force", help="Also what is not archived: it is lost, or sent again.")]
@@ -45,6 +59,7 @@ class ServerOptions:
     """What every command with a session has."""
 
     url: Url = None
+    nats_context: NatsContext = None
     config: ConfigFile = None
 
 
@@ -74,9 +89,7 @@ class DesiredOptions(LogsOptions):
     ] = None
     template: TemplateFile = None
     replicas: Replicas = None
-    max_bytes: Annotated[
-        str | None, typer.Option(help="Maximum size of a partition's stream, for example 50GB; the server reserves it.")
-    ] = None
+    max_bytes: MaxBytes = None
     edge: Annotated[
         list[str] | None,
         typer.Option(help="An edge site that is sourced here: its domain and partitions.", metavar="DOMAIN=NUMBERS"),
@@ -96,19 +109,20 @@ class PlanOptions(DesiredOptions):
     detailed_exitcode: Annotated[bool, typer.Option(help="Exit 2 when something would change.")] = True
     color: Annotated[Color, typer.Option(help="Colours: on terminals, always, or never.")] = "auto"
     allow_data_loss: DataLoss = False
-    recreate_consumers: RecreateAll = False
+    recreate_consumers: Recreate = False
     prune: Prune = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyOptions(DesiredOptions):
-    """Create the streams of all partitions with the collector's consumer, and what they share: dead letters, leases."""
+    """Create the streams of all partitions with the collector's consumer, and what they share: dead letters, leases.
 
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Change and delete without a prompt; creating never prompts.")
-    ] = False
+    It prompts before it changes or deletes something.
+    """
+
+    yes: Yes = False
     allow_data_loss: DataLoss = False
-    recreate_consumers: RecreateAll = False
+    recreate_consumers: Recreate = False
     prune: Prune = False
 
 
@@ -146,7 +160,7 @@ class BackupOptions(LogsOptions):
     streams: Streams = None
     partitions: OfPartitions = None
     every: Every = False
-    consumers: Annotated[bool, typer.Option(help="Save the consumers and how far they are, too.")] = True
+    consumers: Annotated[bool, typer.Option(help="The durable consumers, too.")] = True
     replace: Annotated[bool, typer.Option("--replace", help="Over the backup that is in DIR.")] = False
     as_json: AsJson = False
 
@@ -176,7 +190,7 @@ class CopyConfigOptions(LogsOptions):
     source: Annotated[str, typer.Argument(help="The stream that is as it should be.")]
     target: Annotated[str, typer.Argument(help="The stream to make, or to make like it.")]
     subjects: Annotated[str | None, typer.Option(help="What TARGET listens to, separated by commas.")] = None
-    consumers: Annotated[bool, typer.Option(help="Its durable consumers, too.")] = True
+    consumers: Annotated[bool, typer.Option(help="The durable consumers, too.")] = True
     yes: Yes = False
     allow_data_loss: DataLoss = False
     recreate_consumers: Recreate = False
@@ -195,9 +209,7 @@ class EditOptions(LogsOptions):
         list[str] | None, typer.Option("--unset", metavar="FIELD", help="Back to the server's default.")
     ] = None
     consumer: Annotated[str | None, typer.Option(help="Edit this consumer of the stream instead.")] = None
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; exit 2 when something would.")] = (
-        False
-    )
+    dry_run: DryRun = False
     yes: Yes = False
     allow_data_loss: DataLoss = False
     recreate_consumers: Recreate = False
@@ -246,7 +258,7 @@ class EventsOptions(LogsOptions):
     within: Annotated[str | None, typer.Option("--for", metavar="TIME", help="End after so long, for example 10s.")] = (
         None
     )
-    as_json: Annotated[bool, typer.Option("--json", help="For programs: an object a line.")] = False
+    as_json: AsJsonLines = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,7 +285,7 @@ class MoveOptions(LogsOptions):
     replicas: NewReplicas = None
     max_bytes: NewMaxBytes = None
     within: Annotated[str, typer.Option(help="How long to wait for hosts and collectors, as 90s or 2h.")] = "30m"
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; exit 2 where it would.")] = False
+    dry_run: DryRun = False
     yes: Yes = False
     as_json: AsJson = False
 
@@ -282,7 +294,7 @@ class MoveOptions(LogsOptions):
 class BalanceOptions(ServerOptions):
     """Spread the leaders of streams and consumers evenly over the nodes: no cluster does so by itself."""
 
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would move.")] = False
+    dry_run: DryRun = False
     as_json: AsJson = False
 
 
@@ -298,7 +310,7 @@ class EdgeOptions(LogsOptions):
     ]
     template: TemplateFile = None
     replicas: Replicas = None
-    max_bytes: Annotated[str | None, typer.Option(help="Maximum size of each partition's stream at the site.")] = None
+    max_bytes: MaxBytes = None
     yes: Yes = False
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from shipper.commands import ConfigFile, Key, LogFormat, LogLevel, Subject, Url
+from shipper.commands import AsJson, ConfigFile, DryRun, Key, LogFormat, LogLevel, NatsContext, Subject, Url
 from shipper.model import Encoding
 
 Paths = Annotated[
@@ -30,13 +30,17 @@ CheckpointDirectory = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceOptions:
-    """Ship log files to the streams: every line once, in order, byte for byte, through kill -9 at any time."""
+    """Ship log files to the streams: every line once, in order, byte for byte, through kill -9 at any time.
+
+    --dry-run prints what would be read, from which byte, and what not and why; --json is for --dry-run only.
+    """
 
     paths: Paths = None
     once: Annotated[bool, typer.Option("--once", help="Ship to the ends of the files, wait for every ack, end.")] = (
         False
     )
     url: Url = None
+    nats_context: NatsContext = None
     host: HostName = None
     partitions: Partitions = None
     subject: Subject = None
@@ -142,16 +146,11 @@ class ProduceOptions:
     journald: Annotated[
         str | None, typer.Option(help="Ship the systemd journal as text, syslog or json."), Key("producer.journald")
     ] = None
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Print what would be read, from which byte, and what not and why; send nothing."
-        ),
-    ] = False
+    dry_run: DryRun = False
     show_redacted: Annotated[
         bool, typer.Option("--show-redacted", help="With --dry-run: also print the lines that --redact changes.")
     ] = False
-    as_json: Annotated[bool, typer.Option("--json", help="The same for scripts; with --dry-run.")] = False
+    as_json: AsJson = False
     config: ConfigFile = None
     log_format: LogFormat = None
     log_level: LogLevel = None

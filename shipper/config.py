@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from shipper.errors import ConfigError
+from shipper.nearest import did_you_mean
 from shipper.settings import Settings
 from shipper.units import exact_seconds, exact_size, parse_seconds, parse_size
 
@@ -23,6 +24,7 @@ Layer = Mapping[str, Any]
 """Settings of one origin by dotted key: `{"nats.url": "nats://..."}`."""
 
 ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
+    "NATS_CONTEXT": ("nats.context",),
     "NATS_URL": ("nats.url",),
     "NATS_CREDS": ("nats.creds",),
     "NATS_NKEY": ("nats.nkey_seed",),
@@ -73,8 +75,8 @@ OTHERS = frozenset(
 )
 """Variables with our prefix that other programs read: the command line, the blog's own consumer, the report."""
 _OTHER_FLAGS = {
-    "browse.allowed_hosts": "host",
-    "web.allowed_hosts": "host",
+    "browse.allowed_hosts": "allowed-host",
+    "web.allowed_hosts": "allowed-host",
     "collector.read_partitions": "partitions",
     "producer.files": "PATH",
     "producer.watch": "no-watch",
@@ -82,7 +84,9 @@ _OTHER_FLAGS = {
     "producer.stdin_name": "name",
 }
 _PLAINER = {"int_parsing": "that is no whole number", "bool_parsing": "write true or false"}
+_CONTEXT = "nats.context"
 _SECRETS = frozenset({"nats.password", "nats.token", "nats.url"})
+_CHOICES = re.compile(r"\^\(([a-z0-9|-]*)\)\$")  # a pattern that lists words
 _KUBERNETES = re.compile(r"SHIPPER_(SERVICE_|PORT(_|$))")  # from Kubernetes, for a service `shipper`
 
 
@@ -119,9 +123,27 @@ def _environment(given: Mapping[str, str] | None) -> dict[str, str]:
 
 def _found(flags: Layer, config: Path | None, env: Mapping[str, str]) -> dict[str, _Origin]:
     path = config or (Path(env["SHIPPER_CONFIG"]) if "SHIPPER_CONFIG" in env else None)
-    found = _from_file(path) if path else {}
-    found |= {key: _Origin(env[name], name) for name, keys in ENVIRONMENT.items() if name in env for key in keys}
-    return found | {key: _Origin(value, _flag(key)) for key, value in flags.items() if value is not None}
+    layers = (
+        _from_file(path) if path else {},
+        {key: _Origin(env[name], name) for name, keys in ENVIRONMENT.items() if name in env for key in keys},
+        {key: _Origin(value, _flag(key)) for key, value in flags.items() if value is not None},
+    )
+    found: dict[str, _Origin] = {}
+    for layer in layers:
+        found = _with_context(found, layer.get(_CONTEXT)) | layer
+    return found
+
+
+def _with_context(found: dict[str, _Origin], context: _Origin | None) -> dict[str, _Origin]:
+    """The settings with the connection of a context, which replaces the whole connection of before."""
+    if not (context and isinstance(context.value, str) and context.value):
+        return found
+    from shipper import nats_contexts  # noqa: PLC0415 - few have one
+
+    values = nats_contexts.settings_of(context.value)
+    place = f"context {context.value} of {context.place}"
+    kept = {key: origin for key, origin in found.items() if key not in values}
+    return kept | {key: _Origin(value, place) for key, value in values.items() if value is not None}
 
 
 def default_host() -> str:
@@ -169,8 +191,9 @@ def known_keys() -> list[str]:
 
 def _nearest(name: str, known: list[str]) -> str:
     best = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    best = best or difflib.get_close_matches(name.rpartition(".")[2], [k.rpartition(".")[2] for k in known], n=1)
-    return f"; did you mean {best[0]}?" if best else "; run `fshipper --help` for the known ones"
+    by_last = {key.rpartition(".")[2]: key for key in known}
+    best = best or [by_last[last] for last in difflib.get_close_matches(name.rpartition(".")[2], by_last, n=1)]
+    return f"; did you mean {best[0]}?" if best else "; man fshipper.toml lists the known ones"
 
 
 def _validated(found: Mapping[str, _Origin], problems: list[str]) -> Settings | None:
@@ -183,9 +206,21 @@ def _validated(found: Mapping[str, _Origin], problems: list[str]) -> Settings | 
     except ValidationError as error:
         for problem in error.errors():
             key = ".".join(str(part) for part in problem["loc"][:2])
-            message = _PLAINER.get(problem["type"]) or _limit(key, problem.get("ctx", {})) or problem["msg"]
-            problems.append(_problem(key, found.get(key), message))
+            context, place = problem.get("ctx", {}), found.get(key)
+            choice = _choice(context, str(place.value) if place else "")
+            message = _PLAINER.get(problem["type"]) or choice or _limit(key, context) or problem["msg"]
+            problems.append(_problem(key, place, message))
         return None
+
+
+def _choice(context: Mapping[str, Any], value: str) -> str:
+    """The values that a setting takes, and the one that is meant; empty: it takes others, too."""
+    listed = _CHOICES.fullmatch(context.get("pattern", ""))
+    words = listed[1].split("|") if listed else re.findall(r"'([^']*)'", str(context.get("expected", "")))
+    if not words:
+        return ""
+    shown = [word or "nothing" for word in words]
+    return f"{did_you_mean(value, words)}write {', '.join(shown[:-1])} or {shown[-1]}"
 
 
 def _limit(key: str, context: Mapping[str, Any]) -> str:

@@ -20,35 +20,49 @@ if TYPE_CHECKING:
 
 GROUP = "fshipper.commands"
 
-SUMMARIES = {
-    "up": "Ship, archive and search the logs of this machine, with one command",
-    "down": "End what `fshipper up` runs, and with --remove its data",
-    "produce": "Ship log files of this host to the streams",
-    "validate": "Check settings and files, and with --connect the server",
-    "migrate": "Write the configuration of another shipper as one of fshipper",
-    "consume": "Write what is in the streams to per-host files",
-    "hosts": "Give hosts keys and least rights, and take them back",
-    "fleet": "Make a site, and tokens with which hosts join it",
-    "join": "Join a site: key, configuration, start",
-    "leave": "Leave the site: the key of this host ends",
-    "partition": "Plan, create, watch, move, save and mend the streams",
-    "status": "See every host, how it is and why, and how far each partition is read",
-    "explain": "Show how far a file or a line of a host is, and what to do",
-    "wait": "End when everything up to a time is in the archive",
-    "tail": "Show the logs of all hosts merged, and follow new lines",
-    "search": "Find lines of all hosts and days in the archive",
-    "browse": "Search and follow the logs of all hosts in a browser",
-    "web": "Serve status, search and reports to a team",
-    "replay": "Send archived lines again: to a subject, a file or the terminal",
-    "audit": "Verify the archive: what is missing, damaged or doubled",
-    "dlq": "List dead letters, requeue or drop them",
-    "redact": "Black out text in the archive, and record it",
-    "report": "Make the tables and the report of a day (Spark)",
-    "server": "Run a NATS server with JetStream on this machine",
-    "install": "Write the systemd units and the configuration of this machine",
-    "demo": "See it all work, with kills on the way, in two minutes",
-    "version": "Print the version",
+GROUPS = {
+    "The first day": {
+        "up": "Ship, archive and search the logs of this machine, with one command",
+        "down": "End what `fshipper up` runs, and with --remove its data",
+        "demo": "See it all work, with kills on the way, in two minutes",
+        "migrate": "Write the configuration of another shipper as one of fshipper",
+    },
+    "Read logs": {
+        "search": "Find lines of all hosts and days in the archive",
+        "tail": "Show the logs of all hosts merged, and follow new lines",
+        "browse": "Search and follow the logs of all hosts in a browser",
+        "web": "Serve status, search and reports to a team",
+        "report": "Make the tables and the report of a day (Spark)",
+        "replay": "Send archived lines again: to a subject, a file or the terminal",
+    },
+    "What is wrong?": {
+        "status": "See every host, how it is and why, and how far each partition is read",
+        "explain": "Show how far a file or a line of a host is, and what to do",
+        "wait": "End when everything up to a time is in the archive",
+        "audit": "Verify the archive: what is missing, damaged or doubled",
+        "validate": "Check settings and files, and with --connect the server",
+        "dlq": "List dead letters, requeue or drop them",
+    },
+    "Run the programs": {
+        "install": "Write the systemd units and the configuration of this machine",
+        "server": "Run a NATS server with JetStream on this machine",
+        "produce": "Ship log files of this host to the streams",
+        "consume": "Write what is in the streams to per-host files",
+        "partition": "Plan, create, watch, move, save and mend the streams",
+        "redact": "Black out text in the archive, and record it",
+    },
+    "Many hosts": {
+        "fleet": "Make a site, and tokens with which hosts join it",
+        "join": "Join a site: key, configuration, start",
+        "leave": "Leave the site: the key of this host ends",
+        "hosts": "Give hosts keys and least rights, and take them back",
+    },
+    "This command": {
+        "completion": "Print the completion for bash, zsh or fish",
+        "version": "Print the version",
+    },
 }
+SUMMARIES = {verb: summary for verbs in GROUPS.values() for verb, summary in verbs.items()}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -129,7 +143,9 @@ def entry_points(group: str) -> "Iterable[EntryPoint]":
 
 def run(given: Sequence[str]) -> int:
     """The exit code of `fshipper given...`; messages go to stderr."""
-    if not given or given[0] in {"-h", "--help", "help"}:
+    if len(given) > 1 and given[0] == "help":
+        return run([*given[1:], "--help"])
+    if not given or given[0] in {"-h", "--help", "--help-all", "help"}:
         sys.stdout.write(_overview())
         return EXIT_OK if given else EXIT_USAGE
     if given[0] in {"version", "--version"}:
@@ -139,11 +155,10 @@ def run(given: Sequence[str]) -> int:
         return EXIT_OK
     verbs = {entry.name: entry for entry in entry_points(group=GROUP)}
     if given[0] not in verbs:
-        from difflib import get_close_matches  # noqa: PLC0415
+        from shipper.nearest import did_you_mean  # noqa: PLC0415
 
-        meant = get_close_matches(given[0], [*verbs, "version"], n=1)
-        hint = f"did you mean fshipper {meant[0]}? " if meant else ""
-        sys.stderr.write(f"error: unknown command {given[0]!r}\nhint: {hint}fshipper --help lists them\n")
+        meant = did_you_mean(given[0], [*verbs, "version"], before="fshipper ")
+        sys.stderr.write(f"error: unknown command {given[0]!r}\nhint: {meant}fshipper --help lists them\n")
         return EXIT_USAGE
     return _run_verb(verbs[given[0]], given[1:])
 
@@ -196,35 +211,10 @@ def _command(entry: "EntryPoint") -> Any:
     gc.disable()
     try:
         app: typer.Typer = entry.load()
-        command = typer.main.get_command(app)
-        _for_people(command)
-        return command
+        return typer.main.get_command(app)
     finally:
         gc.freeze()
         gc.enable()
-
-
-TYPE_NAMES = {"str": "TEXT", "int": "N", "float": "N", "int range": "N", "float range": "N", "path": "PATH"}
-"""What the help shows for a value, by the type that typer would show."""
-
-
-def _for_people(command: Any) -> None:
-    """Make the help of a command readable: no types of Python, and summaries of subcommands that are not cut."""
-    for parameter in command.params:
-        typed, usage = parameter.display_type_rich, parameter.get_usage_pieces
-        is_option = parameter.param_type_name == "option"
-        parameter.display_type_rich = lambda ctx, typed=typed, is_option=is_option: _value_name(typed(ctx), is_option)
-        parameter.get_usage_pieces = lambda ctx, usage=usage: [piece.strip("{}") for piece in usage(ctx)]
-    for subcommand in getattr(command, "commands", {}).values():
-        summary = " ".join((subcommand.help or "").split("\n\n")[0].split())
-        subcommand.short_help = summary.partition(". ")[0].rstrip(".")
-        _for_people(subcommand)
-
-
-def _value_name(typed: str, is_option: bool) -> str:
-    """`<list[str]>` as people write it; arguments have a name already."""
-    bare = typed.strip("<>").removeprefix("list[").removesuffix("]")
-    return TYPE_NAMES.get(bare, bare) if is_option else ""
 
 
 def _wrong_usage(error: Exception) -> int:
@@ -232,9 +222,10 @@ def _wrong_usage(error: Exception) -> int:
     show = getattr(error, "format_message", None)
     if show is None or not hasattr(error, "exit_code"):
         raise error
-    context = getattr(error, "ctx", None)
-    path = getattr(context, "command_path", "fshipper")
-    sys.stderr.write(f"error: {show()}\nhint: {path} --help shows what it takes\n")
+    from shipper.help.corrections import correction  # noqa: PLC0415 - only after a mistake
+
+    message, hint = correction(error, show())
+    sys.stderr.write(f"error: {message}\nhint: {hint}\n")
     return EXIT_USAGE if error.exit_code else EXIT_OTHER
 
 
@@ -247,8 +238,16 @@ def complain(error: ShipperError) -> None:
 
 
 def _overview() -> str:
-    order = list(SUMMARIES)
-    verbs = [*(entry.name for entry in entry_points(group=GROUP)), "version"]
-    verbs.sort(key=lambda verb: (order.index(verb) if verb in order else len(order), verb))
-    lines = "".join(f"  {verb:<10} {SUMMARIES.get(verb, '')}".rstrip() + "\n" for verb in verbs)
-    return f"usage: fshipper COMMAND [OPTIONS]\n\n{lines}\nfshipper COMMAND --help lists the options of a command.\n"
+    """The help without a command: every command in its group; those of other packages are in the last one."""
+    installed = {entry.name for entry in entry_points(group=GROUP)} | {"version"}
+    groups = [{verb: text for verb, text in verbs.items() if verb in installed} for verbs in GROUPS.values()]
+    groups[-1] |= dict.fromkeys(sorted(installed - SUMMARIES.keys()), "")
+    sections = "".join(
+        f"{title}:\n" + "".join(f"  {verb:<11} {text}".rstrip() + "\n" for verb, text in verbs.items()) + "\n"
+        for title, verbs in zip(GROUPS, groups, strict=True)
+        if verbs
+    )
+    return (
+        "usage: fshipper COMMAND [OPTIONS]\n\n"
+        f"{sections}fshipper COMMAND --help shows examples and the usual options, --help-all all of them.\n"
+    )

@@ -216,6 +216,7 @@ class _Section(BaseModel):
 class NatsSettings(_Section):
     """How to reach the server."""
 
+    context: str = ""  #: a context of the `nats` command; servers, user and TLS come from it, unless they are set, too
     url: Servers = ("nats://127.0.0.1:4222",)  #: servers, comma-separated; the first is chosen at random
     creds: Path | None = None  #: file of credentials (token and seed)
     nkey_seed: Path | None = None  #: file with the seed of an nkey

@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from shipper.commands import AsJson
+
 MAX_TOP = 100
 """Maximum entries of a list on the page, so that it stays small; the tables have all entries."""
 
@@ -20,10 +22,7 @@ Archive = Annotated[
 ]
 Out = Annotated[
     str,
-    typer.Option(envvar="SHIPPER_REPORT", help="Where the report is written: a path or a URI.", show_default=False),
-]
-Reports = Annotated[
-    str, typer.Option(envvar="SHIPPER_REPORT", help="Where the reports are: a path or a URI.", show_default=False)
+    typer.Option(envvar="SHIPPER_REPORT", help="Directory of the reports: a path or a URI.", show_default=False),
 ]
 Day = Annotated[str, typer.Option(help="Day (UTC): YYYY-MM-DD, today or yesterday.")]
 Master = Annotated[
@@ -38,16 +37,18 @@ class ReportOptions:
     context: typer.Context  #: names the command that is called
     archive: Archive = None
     out: Out = ""
-    date: Annotated[str, typer.Option(help="Day (UTC) to report: YYYY-MM-DD, today or yesterday.")] = "yesterday"
+    date: Day = "yesterday"
     since: Annotated[str, typer.Option(help="Report all days of the archive from this one.", show_default=False)] = ""
     until: Annotated[str, typer.Option(help="The last of these days; by default yesterday.", show_default=False)] = ""
     top: Annotated[int, typer.Option(min=1, max=MAX_TOP, help="Entries of each list on the page.")] = 20
     baseline_days: Annotated[int, typer.Option(min=1, max=60, help="Number of earlier days to compare with.")] = 7
-    force: Annotated[bool, typer.Option("--force", help="Make a day again although nothing changed.")] = False
+    force: Annotated[bool, typer.Option("--again", "--force", help="Make a day again although nothing changed.")] = (
+        False
+    )
     fail_on_gaps: Annotated[
         bool, typer.Option("--fail-on-gaps", help="Exit 3 if the archive lacks anything, or holds it twice.")
     ] = False
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False
+    as_json: AsJson = False
     browse: Annotated[
         str,
         typer.Option(
@@ -88,7 +89,7 @@ class PatternsOptions:
 class PrepareOptions:
     """Make the first report start as fast as later ones: write the class data archive of Java, in about a minute."""
 
-    force: Annotated[bool, typer.Option("--force", help="Write it again although it is there.")] = False
+    force: Annotated[bool, typer.Option("--again", "--force", help="Write it again although it is there.")] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,16 +125,16 @@ class QueryOptions:
 class WeekOptions:
     """Write the report of a week from the tables of its days, without Spark: week-2026-W47.html, .txt and .json."""
 
-    out: Reports = ""
+    out: Out = ""
     week: Annotated[str, typer.Option(help="Week (ISO 8601): 2026-W47, this or last.")] = "last"
-    as_json: Annotated[bool, typer.Option("--json", help="Print the week as JSON.")] = False
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendOptions:
     """Send the report of a day by mail, webhook or Apprise to the targets in the settings; each report once."""
 
-    out: Reports = ""
+    out: Out = ""
     date: Annotated[
         str, typer.Option(help="Day (UTC) to send: YYYY-MM-DD; by default the last ones.", show_default=False)
     ] = ""
@@ -154,7 +155,7 @@ class SendOptions:
 class ShowOptions:
     """Show a report that was made, without Spark."""
 
-    out: Reports = ""
+    out: Out = ""
     date: Annotated[str, typer.Option(help="Day (UTC): YYYY-MM-DD, or latest.")] = "latest"
-    as_json: Annotated[bool, typer.Option("--json", help="Print report.json as it is.")] = False
+    as_json: AsJson = False
     directory: Annotated[str, typer.Argument(help="The same as --out.", show_default=False)] = ""

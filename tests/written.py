@@ -4,9 +4,7 @@
 
 import ast
 import importlib
-import inspect
 import json
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,11 +14,9 @@ from harness import newcomer
 from harness.formats import EXAMPLES
 from harness.situations import situations
 from prometheus_client.metrics import MetricWrapperBase
-from pydantic import BaseModel
 
-from shipper import default_paths, line_formats, line_levels, line_zones
-from shipper.config import ENVIRONMENT
-from shipper.settings import Settings
+from shipper import line_formats, line_levels, line_zones
+from shipper.manual.settings_table import sections
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -28,7 +24,7 @@ PROGRAMS = {"producing": "producer", "collecting": "collector", "browsing": "bro
 HEADINGS = {"producer": "Producer", "collector": "Collector", "browse": "Browse", "both": "Producer and collector"}
 ENDINGS = {"counter": "_total"}
 TABLE = "| key, variable | default | meaning |\n|---|---|---|\n"
-SIZES = {"GiB": 1024**3, "MiB": 1024**2, "KiB": 1024}
+BY_USER = {"collector.directory": "[by user](#default-places)"}
 
 
 class Metric(NamedTuple):
@@ -79,51 +75,15 @@ def _metric_row(metric: Metric) -> str:
     return f"| `{metric.name}{labels}` | {metric.meaning} |\n"
 
 
-class Setting(NamedTuple):
-    """One row of the other table."""
-
-    key: str
-    variable: str
-    default: str
-    meaning: str
-
-
-def settings_of(section: type[BaseModel], name: str) -> Iterator[Setting]:
-    """The settings of one section; the meaning is the `#:` comment after each field."""
-    variables = {key: variable for variable, keys in reversed(ENVIRONMENT.items()) for key in keys}
-    comments = dict(re.findall(r"^    (\w+): .*  #: (.*)$", inspect.getsource(section), re.MULTILINE))
-    for field, found in section.model_fields.items():
-        key = f"{name}.{field}"
-        default = (
-            "[by user](#default-places)" if found.default_factory is default_paths.archive else _shown(found.default)
-        )
-        yield Setting(key, variables.get(key, ""), default, comments[field])
-
-
-def _shown(value: object) -> str:
-    """A default as it would be written in TOML; sizes and seconds are numbers there, too."""
-    if value is None or value in ((), "") or value == {}:
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value))
-    if isinstance(value, int) and value >= 1024 and value % 1024 == 0:
-        return next(f"{value // size} {unit}" for unit, size in SIZES.items() if value % size == 0)
-    return f"{value:g}" if isinstance(value, float) else str(getattr(value, "value", value))
-
-
 def settings_page() -> str:
     """docs/reference/settings.md."""
     parts = []
-    for name, field in Settings.model_fields.items():
-        section = field.annotation
-        assert isinstance(section, type)
+    for section in sections():
         rows = "".join(
-            f"| `{each.key}`{f', `{each.variable}`' if each.variable else ''} | {each.default} | {each.meaning} |\n"
-            for each in settings_of(section, name)
+            f"| `{each.key}`{f', `{each.variable}`' if each.variable else ''} | {BY_USER.get(each.key, each.default)} | {each.meaning} |\n"
+            for each in section.rows
         )
-        parts.append(f"## [{name}]\n\n{inspect.getdoc(section)}\n\n{TABLE}{rows}")
+        parts.append(f"## [{section.name}]\n\n{section.text}\n\n{TABLE}{rows}")
     return f"""\
 # Settings
 

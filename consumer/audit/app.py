@@ -31,6 +31,7 @@ from consumer.audit.totals import Row, Sum
 from shipper.commands import settings_of
 from shipper.errors import EXIT_OK, ConfigError, Unavailable, UsageError
 from shipper.interrupts import interrupt_on_termination
+from shipper.nearest import did_you_mean
 from shipper.settings import CollectorSettings, Settings
 from shipper.table_printer import BAD, CHANGED, SAME, STACK, fitted, print_lines, print_signed, standard_output, texts
 from shipper.units import counted, format_bytes, printable
@@ -106,7 +107,9 @@ def _scope(chosen: CollectorSettings, options: AuditOptions) -> Scope:
         listed = f"it has {min(days)} to {max(days)}" if days else "it has no day at all"
         raise Unavailable(f"the archive {archive} has nothing of these days; {listed}", hint="choose another --date")
     if host != "*" and not options.ask_hosts and not hosts(scope):  # with --hosts, its producer may know why
-        raise Unavailable(f"the archive {archive} has nothing of {host}", hint="write --host 'web*' for every web host")
+        meant = did_you_mean(host, hosts(replace(scope, host="*")))
+        hint = f"{meant}write --host 'web*' for every web host"
+        raise Unavailable(f"the archive {archive} has nothing of {host}", hint=hint)
     return scope
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from shipper.commands import AsJson, ConfigFile, Key, State, Url, Yes
+from shipper.commands import Archive, AsJson, ConfigFile, DryRun, Key, NatsContext, State, Url, Values, Yes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,14 +23,12 @@ class AuditOptions:
     directory: Annotated[Path | None, typer.Argument(help="The archive (SHIPPER_DIRECTORY).", show_default=False)] = (
         None
     )
-    archive: Annotated[
-        Path | None, typer.Option("--archive", "--directory", help="The same as a flag."), Key("collector.directory")
-    ] = None
+    archive: Archive = None
     date: Annotated[str, typer.Option(help="One day (UTC): YYYY-MM-DD, today or yesterday.")] = ""
     since: Annotated[str, typer.Option(help="This day and later ones.")] = ""
     until: Annotated[str, typer.Option(help="This day and earlier ones.")] = ""
     host: Annotated[str, typer.Option(help="Only hosts of this name, or pattern: 'web*'.")] = "*"
-    ask_hosts: Annotated[bool, typer.Option("--hosts", help="Also compare with the producers.")] = False
+    ask_hosts: Annotated[bool, typer.Option("--producers", "--hosts", help="Also compare with the producers.")] = False
     as_json: AsJson = False
     repair_duplicates: Annotated[
         bool,
@@ -40,6 +38,7 @@ class AuditOptions:
     reason: Annotated[str, typer.Option(help="With --repair-duplicates: why, for the record.")] = "doubled"
     state: State = None
     url: Url = None
+    nats_context: NatsContext = None
     config: ConfigFile = None
 
 
@@ -58,7 +57,7 @@ class RedactOptions:
         Key("collector.directory"),
     ] = None
     host: Annotated[str, typer.Option(help="Whose lines.")] = ""
-    file: Annotated[str, typer.Option(help="Only of this log file, by its path on the host.")] = ""
+    file: Annotated[str, typer.Option(help="Only of this log file, by its path on the host."), Values.ARCHIVED] = ""
     match: Annotated[str, typer.Option(help="What a regular expression finds.")] = ""
     whole_lines: Annotated[bool, typer.Option("--whole-lines", help="All of each line with a match.")] = False
     source: Annotated[str, typer.Option(help="Bytes of this source: with --span.")] = ""
@@ -67,11 +66,12 @@ class RedactOptions:
     since: Annotated[str, typer.Option(help="This day and later ones.")] = ""
     until: Annotated[str, typer.Option(help="This day and earlier ones.")] = ""
     reason: Annotated[str, typer.Option(help="Why, for the record.")] = "privacy"
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")] = False
+    dry_run: DryRun = False
     yes: Yes = False
     as_json: AsJson = False
     streams: Annotated[
         bool, typer.Option("--streams", help="Also remove archived messages and dead letters with the text.")
     ] = False
     url: Url = None
+    nats_context: NatsContext = None
     config: ConfigFile = None

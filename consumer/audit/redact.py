@@ -35,6 +35,7 @@ from shipper.layout import OPEN_PREFIX, SEALING_PREFIX, date_of
 from shipper.linear_regex import Linear, PatternError
 from shipper.manifest import Redaction, Segment
 from shipper.model import Span
+from shipper.nearest import did_you_mean
 from shipper.prompts import confirm
 from shipper.units import counted
 
@@ -244,14 +245,16 @@ class RedactionScope:
                 hint="choose other days, or name the collector's directory; days are UTC",
             )
         if not (any(self.sealed()) or replace(self, file="").waiting()):
+            known = {each.host for date in dates for each in current_segments(self.archive, date)}
             raise Unavailable(
                 f"the archive {whole} has nothing of {self.host} on {counted(len(dates), 'day')}: nothing is redacted",
-                hint="ls date=*/partition=* in the archive shows the hosts by their whole names",
+                hint=f"{did_you_mean(self.host, known)}ls date=*/partition=* in the archive shows the whole names",
             )
-        if self.file and not (any(each.file == self.file for each in self.sealed()) or self.waiting()):
+        files = {each.file for each in self.sealed()}
+        if self.file and not (self.file in files or self.waiting()):
             sys.stderr.write(
                 f"note: the archive has no file {self.file} of {self.host} on {counted(len(dates), 'day')}; "
-                "--file takes the whole path on the host\n"
+                f"{did_you_mean(self.file, files)}--file takes the whole path on the host\n"
             )
 
     def sealed(self) -> Iterator[Segment]:

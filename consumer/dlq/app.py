@@ -1,6 +1,7 @@
 """What `fshipper dlq` does: lists, shows, sends again and removes messages that no collector could apply."""
 
 import asyncio
+import base64
 import contextlib
 import datetime as dt
 import json
@@ -14,6 +15,7 @@ from rich.text import Text
 
 from consumer.dlq.options import DropOptions, FilterOptions, ListOptions, RequeueOptions, ShowOptions
 from consumer.dlq.store import (
+    VERSION,
     Advisory,
     DeadLetterStore,
     Letter,
@@ -46,6 +48,10 @@ def show(options: ShowOptions) -> None:
     found = _at_desk(settings_of(options), lambda at: at.find(options.number))
     if options.raw:
         sys.stdout.buffer.write(found.payload)
+    elif options.as_json:
+        payload = base64.b64encode(found.payload).decode()
+        more = {"headers": dict(found.letter.headers), "payload_base64": payload}
+        _write([json.dumps(letter_json(found.letter) | more)])
     else:
         _write(in_full(*found))
 
@@ -123,7 +129,7 @@ async def _list_json(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> N
             _write([json.dumps(letter_json(each))])  # what is no UTF-8 stays escaped
     with contextlib.suppress(StreamMissing):
         async for advisory in _advisories(at, wanted, limit):
-            _write([json.dumps({"kind": "advisory"} | asdict(advisory))])
+            _write([json.dumps({"v": VERSION, "kind": "advisory"} | asdict(advisory))])
 
 
 async def _advisories(at: DeadLetterStore, wanted: LetterFilter, limit: int) -> AsyncGenerator[Advisory]:

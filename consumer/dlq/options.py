@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from shipper.commands import ConfigFile, Subject, Url
+from shipper.commands import AsJson, AsJsonLines, ConfigFile, NatsContext, Subject, Url, Yes
 
 Numbers = Annotated[list[int] | None, typer.Argument(help="Numbers of dead letters, as `ls` shows them.")]
 All = Annotated[bool, typer.Option("--all", help="All of them, or all that the filters choose.")]
@@ -16,6 +16,7 @@ class DeadLetterOptions:
     """What every command has."""
 
     url: Url = None
+    nats_context: NatsContext = None
     config: ConfigFile = None
     subject: Subject = None
 
@@ -34,7 +35,7 @@ class ListOptions(FilterOptions):
     """List dead letters, newest first, and what the server gave up delivering."""
 
     limit: Annotated[int, typer.Option(min=0, help="At most so many, the newest; 0: all.")] = 50
-    as_json: Annotated[bool, typer.Option("--json", help="For programs: an object a line.")] = False
+    as_json: AsJsonLines = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,7 @@ class ShowOptions(DeadLetterOptions):
 
     number: Annotated[int, typer.Argument(help="Number of the dead letter.")]
     raw: Annotated[bool, typer.Option("--raw", help="The payload's bytes and nothing else.")] = False
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,4 +59,4 @@ class RequeueOptions(FilterOptions):
 class DropOptions(RequeueOptions):
     """Remove dead letters for good; what was dropped is written to standard error."""
 
-    yes: Annotated[bool, typer.Option("--yes", help="Do not prompt.")] = False
+    yes: Yes = False

@@ -149,6 +149,7 @@ def dump(payload: bytes, at_most: int = SHOWN_BYTES) -> list[str]:
 def letter_json(letter: Letter) -> dict[str, Any]:
     """A letter for programs."""
     return {
+        "v": VERSION,
         "kind": "letter",
         "number": letter.sequence,
         "time": shown_time(letter.time_ns),
@@ -167,6 +168,8 @@ def _number(text: str) -> int:
     return int(text) if re.fullmatch(r"[0-9]{1,19}", text) else 0
 
 
+VERSION = 1
+"""Version of the JSON. New fields keep the number; changed or removed fields change it."""
 SUFFIX = ".recovered"
 UNKNOWN_HOST = "unknown"
 MAX_TEXT_BYTES = 16 * 1024 * 1024

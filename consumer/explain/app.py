@@ -10,6 +10,7 @@ from consumer.explain.options import ExplainOptions
 from shipper.commands import settings_of
 from shipper.errors import EXIT_OK, EXIT_OTHER, Unavailable, UsageError
 from shipper.interrupts import interrupt_on_termination
+from shipper.nearest import did_you_mean
 from shipper.subjects import checked_host
 from shipper.table_printer import BAD, CHANGED, GOOD, SAME, Sign, print_signed, standard_output
 
@@ -41,7 +42,10 @@ def run(options: ExplainOptions) -> int:
     known = collected(settings, host, os.path.normpath(options.path), options.line, options.reports)
     if known.reply is None and known.status is None and known.archive is None:
         why = "; ".join(filter(None, (known.no_reply, known.no_archive)))
-        raise Unavailable(f"nothing is known of {host}: {why}", hint="fshipper status lists the hosts that are known")
+        meant = did_you_mean(host, known.other_hosts)
+        raise Unavailable(
+            f"nothing is known of {host}: {why}", hint=f"{meant}fshipper status lists the hosts that are known"
+        )
     answer = explained(known)
     if options.as_json:
         sys.stdout.write(json.dumps(_json(known, answer, options.line), indent=1) + "\n")

@@ -9,6 +9,7 @@ from consumer.archive.reader import ArchiveReader
 from consumer.archive.selection import Globs, Wanted
 from consumer.explain.ladder import Evidence, InArchive, Report
 from shipper.errors import ConfigError
+from shipper.nearest import did_you_mean
 from shipper.settings import Settings
 from shipper.units import counted, format_bytes
 
@@ -25,7 +26,9 @@ def from_archive(settings: Settings, known: Evidence, line: bytes) -> Evidence:
     except ConfigError as error:
         return replace(known, no_archive=str(error))
     if not parts:
-        return replace(known, no_archive=f"the archive {directory} has nothing of this file")
+        others = {part.file for part in reader.find(Wanted(hosts=Globs((known.host,))))}
+        meant = did_you_mean(known.file, others).strip()
+        return replace(known, no_archive=f"the archive {directory} has nothing of this file{meant and f'; {meant}'}")
     newest_first = sorted(parts, key=lambda part: (part.last_ns, part.last_seq), reverse=True)
     if not line:
         part = newest_first[0]

@@ -3,4 +3,13 @@
 from consumer.explain.options import ExplainOptions
 from shipper.commands import Command, program_of
 
-app = program_of({"explain": Command(ExplainOptions, "consumer.explain.app:run")})
+app = program_of(
+    {
+        "explain": Command(
+            ExplainOptions,
+            "consumer.explain.app:run",
+            ("explain web1 /var/log/nginx/access.log", "explain web1 /var/log/app.log --line 'order 4711'"),
+            exits="0 in the archive, 1 not or not known, 69 nothing is known of the host",
+        )
+    }
+)

@@ -102,6 +102,7 @@ class Evidence:
     no_archive: str = ""  #: why the archive is not known
     report: Report | None = None  #: of the day in the archive; None: not known
     local_line: LocalLine | None = None
+    other_hosts: tuple[str, ...] = ()  #: that the server or the archive knows
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,11 @@
 """The options of `fshipper explain`: a class a command, whose docstring is its help."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from shipper.commands import AsJson, ConfigFile, Key, State, Subject, Url
+from shipper.commands import Archive, AsJson, ConfigFile, NatsContext, State, Subject, Url, Values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,16 +20,13 @@ class ExplainOptions:
     """
 
     host: Annotated[str, typer.Argument(help="The host.", metavar="HOST")]
-    path: Annotated[str, typer.Argument(help="The file, by its path on the host.", metavar="PATH")]
+    path: Annotated[str, typer.Argument(help="The file, by its path on the host.", metavar="PATH"), Values.ARCHIVED]
     line: Annotated[str, typer.Option(help="Text of a line: the newest line that contains it.")] = ""
-    archive: Annotated[
-        Path | None,
-        typer.Option("--archive", "--directory", help="The archive (SHIPPER_DIRECTORY)."),
-        Key("collector.directory"),
-    ] = None
+    archive: Archive = None
     reports: Annotated[str, typer.Option(envvar="SHIPPER_REPORT", help="Directory of the reports.")] = "report"
     as_json: AsJson = False
     state: State = None
     url: Url = None
+    nats_context: NatsContext = None
     config: ConfigFile = None
     subject: Subject = None

@@ -56,7 +56,7 @@ async def _status(poller: FleetPoller, known: Evidence) -> Evidence:
     partition = next(
         (p for p in fleet.partitions if status is not None and p.status.partition == status.partition), None
     )
-    return replace(known, status=status, partition=partition)
+    return replace(known, status=status, partition=partition, other_hosts=tuple(each.name for each in fleet.hosts))
 
 
 async def _fresh_answer(connection: Connection, host: str, file: str) -> HostAnswer:

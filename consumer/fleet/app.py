@@ -22,6 +22,7 @@ from consumer.fleet.snapshot import LEAST_SECONDS, Fleet
 from shipper.commands import settings_of
 from shipper.errors import EXIT_OK, InsecureConnection, Transient, Unavailable, UsageError
 from shipper.lifecycle import Stop
+from shipper.nearest import did_you_mean
 from shipper.retry import SESSION, until_done
 from shipper.subjects import checked_host
 from shipper.table_printer import standard_output
@@ -60,7 +61,8 @@ def run(options: StatusOptions) -> int:
     showing.print(fleet)
     unknown = wanted.unknown(fleet)
     for glob in unknown:
-        sys.stderr.write(f"error: no host is called {glob!r}: {_known(fleet)}\n")
+        meant = did_you_mean(glob, [host.name for host in fleet.hosts])
+        sys.stderr.write(f"error: no host is called {glob!r}: {meant}{_known(fleet)}\n")
     return EXIT_TROUBLE if unknown or wanted.troubled(fleet) else EXIT_OK
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from shipper.commands import ConfigFile, Subject, Url
+from shipper.commands import ConfigFile, NatsContext, Subject, Url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,11 @@ class StatusOptions:
     hosts: Annotated[list[str] | None, typer.Argument(help="Only these hosts: names or globs, as 'web*'.")] = None
     state: Annotated[
         list[str] | None,
-        typer.Option(help="Only hosts that are shipping, quiet, stuck, dead, shared, ended or unknown; may repeat."),
+        typer.Option(
+            "--in-state",
+            "--state",
+            help="Only hosts that are shipping, quiet, stuck, dead, shared, ended or unknown; may repeat.",
+        ),
     ] = None
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until Ctrl-C.")] = False
     every: Annotated[str, typer.Option(help="Interval of --watch.")] = "2s"
@@ -39,5 +43,6 @@ class StatusOptions:
         list[str] | None, typer.Option(help="Forget the last heartbeat of a host that is gone for good; may repeat.")
     ] = None
     url: Url = None
+    nats_context: NatsContext = None
     config: ConfigFile = None
     subject: Subject = None

@@ -17,6 +17,8 @@ from shipper.layout import NANOSECONDS
 
 COLOURS = (31, 32, 33, 34, 35, 36, 91, 92, 93, 94, 95, 96)
 """Of the hosts: those of a terminal's own palette that are neither its text nor its background."""
+VERSION = 1
+"""Version of the JSON. New fields keep the number; changed or removed fields change it."""
 STDOUT = 1
 _PLAIN = b"\x1b[0m"
 _DIM = b"\x1b[2m"
@@ -176,7 +178,7 @@ def _escape(char: str) -> str:
 def _objects(piece: Piece, times: Times) -> str:
     """A JSON object for each line. What is the same for all is written once: a tenth of the time."""
     time = shown_in(dt.UTC, piece.stored_ns[0]) if piece.stored_ns else shown_time(piece.time_ns)
-    same = {"host": piece.host, "file": piece.file, "time": time, **times.fields(piece)}
+    same = {"v": VERSION, "host": piece.host, "file": piece.file, "time": time, **times.fields(piece)}
     head = json.dumps(same, separators=(",", ":"))[:-1]
     body = piece.text.removesuffix(b"\n")
     objects, offset = [], piece.offset

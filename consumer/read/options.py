@@ -8,7 +8,22 @@ from typing import Annotated
 import typer
 
 from consumer.archive.event_times import TimeOf
-from shipper.commands import ConfigFile, Key, LogFormat, LogLevel, State, Subject, Url
+from shipper.commands import (
+    Archive,
+    AsJsonLines,
+    Color,
+    ConfigFile,
+    Follow,
+    Key,
+    LogFormat,
+    LogLevel,
+    NatsContext,
+    OpenPage,
+    State,
+    Subject,
+    Url,
+    Values,
+)
 
 MAX_CONTEXT = 1000
 """Lines of context, before and after each."""
@@ -41,18 +56,17 @@ class ProgressForm(enum.Enum):
 Hosts = Annotated[
     list[str] | None, typer.Argument(metavar="HOST", help="Hosts, or patterns: 'web*'. None: all.", show_default=False)
 ]
-Files = Annotated[list[str] | None, typer.Option("--file", help="Only files of this path, or pattern: '*access*'.")]
+Files = Annotated[
+    list[str] | None,
+    typer.Option("--file", help="Only files of this path, or pattern: '*access*'."),
+    Values.ARCHIVED,
+]
 Since = Annotated[str, typer.Option(help="Then or later: 10m, 1w, yesterday, 09:30, 2026-11-20T10:00:00Z.")]
 Until = Annotated[str, typer.Option(help="Before then.")]
 Late = Annotated[
     str, typer.Option(metavar="DURATION", help="By event: lines that were stored so long after their time. [10m]")
 ]
 Timezone = Annotated[str, typer.Option(help="Zone of times: Europe/Berlin, local, host (of each host).")]
-Archive = Annotated[
-    Path | None,
-    typer.Option("--archive", "--directory", help="The archive (SHIPPER_DIRECTORY)."),
-    Key("collector.directory"),
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,15 +84,9 @@ class LineOptions:
         False
     )
     ignore_case: Annotated[bool, typer.Option("--ignore-case", "-i", help="--grep in any case.")] = False
-    as_json: Annotated[bool, typer.Option("--json", help="For programs: an object a line.")] = False
-    color: Annotated[
-        bool | None, typer.Option("--color/--no-color", help="A colour for each host; by itself on terminals only.")
-    ] = None
-    archive: Annotated[
-        Path | None,
-        typer.Option("--archive", "--directory", help="The archive, for what is older (SHIPPER_DIRECTORY)."),
-        Key("collector.directory"),
-    ] = None
+    as_json: AsJsonLines = False
+    color: Color = None
+    archive: Archive = None
     origin: Annotated[Origin, typer.Option("--from", help="Read the streams, the archive, or both.")] = Origin.ALL
     by: Annotated[
         TimeOf | None,
@@ -88,6 +96,7 @@ class LineOptions:
     timezone: Timezone = "UTC"
     state: State = None
     url: Url = None
+    nats_context: NatsContext = None
     subject: Subject = None
     config: ConfigFile = None
 
@@ -99,7 +108,7 @@ class TailOptions(LineOptions):
     Ordered by the time at which lines were stored. It disturbs no collector: it acknowledges and removes nothing.
     """
 
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False
+    follow: Follow = False
     lines: Annotated[
         int | None, typer.Option("--lines", "-n", min=0, help="The last so many lines; with -f 10 unless --since.")
     ] = None
@@ -161,7 +170,7 @@ class SearchOptions:
     limit: Annotated[
         int | None, typer.Option(min=0, help="Maximum lines; 0: all. [default: 1000]", show_default=False)
     ] = None
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue with lines that arrive.")] = False
+    follow: Follow = False
     fixed: Annotated[bool, typer.Option("--fixed-strings", "-F", help="QUERY is text, not a query.")] = False
     ignore_case: Annotated[
         bool, typer.Option("--ignore-case", "-i", help="Ignore case. [default: if QUERY has no capital letter]")
@@ -170,17 +179,20 @@ class SearchOptions:
     whole_words: Annotated[
         bool, typer.Option("--word-regexp", "-w", help="Words and phrases match whole words only.")
     ] = False
-    as_json: Annotated[bool, typer.Option("--json", help="For programs: one object per line.")] = False
+    as_json: AsJsonLines = False
     progress: Annotated[ProgressForm, typer.Option(help="Show progress.")] = ProgressForm.AUTO
     explain: Annotated[bool, typer.Option("--explain", help="Show what would be read, and how; read nothing.")] = False
     jobs: Annotated[int, typer.Option(min=0, help="Worker processes; 0: one per core.")] = 0
-    color: Annotated[
-        bool | None, typer.Option("--color/--no-color", help="A color for each host. [default: on terminals]")
-    ] = None
+    color: Color = None
     archive: Archive = None
     state: State = None
-    url: Annotated[
-        str | None, typer.Option(help="NATS servers for -f, separated by commas (NATS_URL)."), Key("nats.url")
+    url: Url = None
+    nats_context: Annotated[
+        str | None,
+        typer.Option(
+            "--nats-context", help="Connect as a context of the `nats` command: its name, or `selected` (NATS_CONTEXT)."
+        ),
+        Key("nats.context"),
     ] = None
     subject: Subject = None
     config: ConfigFile = None
@@ -196,11 +208,11 @@ class BrowseOptions:
 
     archive: Archive = None
     listen: Annotated[
-        str | None, typer.Option(help="host:port of the page (SHIPPER_LISTEN)."), Key("browse.listen")
+        str | None, typer.Option(help="host:port of the pages (SHIPPER_LISTEN)."), Key("browse.listen")
     ] = None
     host: Annotated[
         list[str] | None,
-        typer.Option(help="Another host name of the page, as a proxy has it; may repeat."),
+        typer.Option("--allowed-host", "--host", help="Another host name of the pages, as a proxy has it; may repeat."),
         Key("browse.allowed_hosts"),
     ] = None
     trust_user_header: Annotated[
@@ -208,7 +220,7 @@ class BrowseOptions:
         typer.Option(help="Header in which a proxy on this machine sends its user: X-Forwarded-User."),
         Key("browse.trust_user_header"),
     ] = None
-    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser of this machine.")] = False
+    open_page: OpenPage = False
     config: ConfigFile = None
     log_format: LogFormat = None
     log_level: LogLevel = None

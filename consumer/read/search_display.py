@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from consumer.read.display import Screen, Times, colour, decoded, printable, shown_in
+from consumer.read.display import VERSION, Screen, Times, colour, decoded, printable, shown_in
 from consumer.read.file_search import ContextLine
 from consumer.read.piece import Piece
 
@@ -33,7 +33,7 @@ class ShownHit(NamedTuple):
 
 def json_line(kind: str, **fields: Any) -> bytes:
     """One object of the output of `--json`."""
-    return json.dumps({"type": kind, **fields}, separators=(",", ":")).encode() + b"\n"
+    return json.dumps({"v": VERSION, "type": kind, **fields}, separators=(",", ":")).encode() + b"\n"
 
 
 def json_hit(hit: ShownHit, times: Times) -> bytes:

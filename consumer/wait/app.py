@@ -23,6 +23,7 @@ from shipper.control import FilesRequest
 from shipper.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_OTHER, InsecureConnection, Transient, Unavailable, UsageError
 from shipper.interrupts import interrupt_on_termination
 from shipper.moments import moment
+from shipper.nearest import did_you_mean
 from shipper.table_printer import BAD, CHANGED, GOOD, SAME, print_signed, standard_output
 from shipper.units import counted, format_bytes, printable, seconds_of
 
@@ -171,8 +172,10 @@ class Waiting:
             return  # it ended before the time
         if self.unknown or not self.hosts:
             what = " and ".join(map(repr, self.unknown)) if self.unknown else "any host"
+            meant = did_you_mean(self.unknown[0], self.known.hosts) if self.unknown else ""
             raise Unavailable(
-                f"nothing is known of {what}", hint="fshipper status lists the hosts; a host is known by its heartbeats"
+                f"nothing is known of {what}",
+                hint=f"{meant}fshipper status lists the hosts; a host is known by its heartbeats",
             )
 
 

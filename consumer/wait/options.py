@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from shipper.commands import AsJson, ConfigFile, Subject, Url
+from shipper.commands import AsJson, ConfigFile, NatsContext, Subject, Url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,5 +27,6 @@ class WaitOptions:
     timeout: Annotated[str, typer.Option(help="Give up after this time, as 10m; 0: never.")] = "0"
     as_json: AsJson = False
     url: Url = None
+    nats_context: NatsContext = None
     config: ConfigFile = None
     subject: Subject = None

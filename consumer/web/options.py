@@ -6,9 +6,12 @@ from typing import Annotated
 
 import typer
 
-from consumer.read.options import Archive
 from consumer.web.roles import Role
-from shipper.commands import ConfigFile, Key, LogFormat, LogLevel, Subject, Url
+from shipper.commands import Archive, ConfigFile, Key, LogFormat, LogLevel, NatsContext, OpenPage, Subject, Url
+
+Accounts = Annotated[
+    Path | None, typer.Option(help="File of local accounts, which `fshipper web user` writes."), Key("web.accounts")
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +31,10 @@ class WebOptions:
     )
     host: Annotated[
         list[str] | None,
-        typer.Option(help="Another host name of the pages, as a proxy has it; may repeat."),
+        typer.Option("--allowed-host", "--host", help="Another host name of the pages, as a proxy has it; may repeat."),
         Key("web.allowed_hosts"),
     ] = None
-    accounts: Annotated[
-        Path | None, typer.Option(help="File of local accounts: fshipper web user."), Key("web.accounts")
-    ] = None
+    accounts: Accounts = None
     user_header: Annotated[
         str | None,
         typer.Option(help="Header in which a trusted proxy sends its user: X-Forwarded-User."),
@@ -44,8 +45,9 @@ class WebOptions:
         typer.Option("--operator", help="A user of the proxy who is an operator; may repeat."),
         Key("web.operators"),
     ] = None
-    open_page: Annotated[bool, typer.Option("--open", help="Open the pages in a browser of this machine.")] = False
+    open_page: OpenPage = False
     url: Url = None
+    nats_context: NatsContext = None
     subject: Subject = None
     config: ConfigFile = None
     log_format: LogFormat = None
@@ -62,5 +64,5 @@ class UserOptions:
     name: Annotated[str, typer.Argument(help="Name of the user.", metavar="NAME")]
     role: Annotated[Role | None, typer.Option(help="reader (new accounts) or operator.")] = None
     remove: Annotated[bool, typer.Option("--remove", help="Remove the account.")] = False
-    accounts: Annotated[Path | None, typer.Option(help="File of local accounts."), Key("web.accounts")] = None
+    accounts: Accounts = None
     config: ConfigFile = None

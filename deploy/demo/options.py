@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from shipper.commands import AsJson
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
@@ -37,4 +39,4 @@ class DemoOptions:
         ),
     ] = 0
     report: Annotated[bool, typer.Option(help="Let Spark count in the end; needs Java.")] = True
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, all else to stderr.")] = False
+    as_json: AsJson = False

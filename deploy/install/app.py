@@ -226,7 +226,7 @@ def run(options: InstallOptions) -> None:
             {"path": f"/{each.piece.target}", "do": each.do.value, "kind": each.piece.kind.value, "why": each.why}
             for each in actions
         ]
-        shown = {"role": role.value, "done": does, "files": files, "next": commands, "warnings": warnings}
+        shown = {"v": 1, "role": role.value, "done": does, "files": files, "next": commands, "warnings": warnings}
         sys.stdout.write(json.dumps(shown, indent=2) + "\n")
         return
     head = ("done:" if does else "would do:") if changes else "nothing to do:"

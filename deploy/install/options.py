@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from deploy.install.plan import Role
-from shipper.commands import Yes
+from shipper.commands import AsJson, DryRun, Yes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class InstallOptions:
     uninstall: Annotated[bool, typer.Option("--uninstall", help="Remove what was written, but for what changed.")] = (
         False
     )
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")] = False
+    dry_run: DryRun = False
     yes: Yes = False
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace changed files, too; the old ones stay as .old.")
@@ -32,4 +32,4 @@ class InstallOptions:
     bin_dir: Annotated[
         str, typer.Option(help="Directory of fshipper for the units; by default that of this one.", show_default=False)
     ] = ""
-    as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False
+    as_json: AsJson = False

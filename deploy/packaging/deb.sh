@@ -60,6 +60,14 @@ put 644 "$here/deploy/systemd/tmpfiles.d/fshipper.conf" usr/lib/tmpfiles.d/fship
 for file in "$here"/deploy/systemd/etc/* "$here"/deploy/systemd/nats-server.service "$here"/deploy/nats/nats-server.conf; do
 	put 644 "$file" "usr/share/doc/fshipper/examples/$(basename "$file")"
 done
+PYTHONDONTWRITEBYTECODE=1 "$stage/$home/bin/python" -m shipper.manual "$work/share"
+for page in "$work"/share/man/man?/*; do
+	put 644 "$page" "usr/share/man/$(basename "$(dirname "$page")")/$(basename "$page")"
+	gzip -9n "$stage/usr/share/man/$(basename "$(dirname "$page")")/$(basename "$page")"
+done
+put 644 "$work/share/bash-completion/completions/fshipper" usr/share/bash-completion/completions/fshipper
+put 644 "$work/share/zsh/site-functions/_fshipper" usr/share/zsh/vendor-completions/_fshipper
+put 644 "$work/share/fish/vendor_completions.d/fshipper.fish" usr/share/fish/vendor_completions.d/fshipper.fish
 put 644 "$work/sbom.json" usr/share/doc/fshipper/sbom.json
 put 644 "$here/README.md" usr/share/doc/fshipper/README.md
 put 644 "$here/CHANGELOG.md" usr/share/doc/fshipper/CHANGELOG.md

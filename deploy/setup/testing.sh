@@ -1,5 +1,6 @@
 #!/bin/sh
-# Programs of the system that some tests ask: logrotate, rsyslog, promtool and prometheus, systemd-analyze, kubectl, a browser, mkfs.ext4.
+# Programs of the system that some tests ask: logrotate, rsyslog, promtool and prometheus, systemd-analyze, kubectl, a browser, mkfs.ext4,
+# zsh, fish, man, groff, mandoc.
 # Where one is missing and may not be installed, its tests are skipped and say which package they want.
 set -u
 
@@ -18,6 +19,11 @@ want npm npm
 want logrotate logrotate
 want rsyslogd rsyslog
 want ip iproute2
+want zsh zsh
+want fish fish
+want man man-db
+want groff groff
+want mandoc mandoc
 
 # axe-core: the accessibility checks of pages. npm knows its registry; it is not part of the program.
 axe() {

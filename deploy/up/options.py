@@ -24,8 +24,6 @@ class UpOptions:
 
     Starts a NATS server, a collector, a producer and a page for the browser, all on 127.0.0.1, and prints the link of
     the page. `fshipper search` finds the lines, too. Run it again, and it continues where it ended.
-
-    Example: fshipper up /srv/shop/log '/var/log/nginx/*.log'
     """
 
     paths: Annotated[
@@ -36,7 +34,7 @@ class UpOptions:
         ),
     ] = None
     data: Data = None
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object when everything runs.")] = False
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

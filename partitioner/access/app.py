@@ -89,7 +89,7 @@ def list_members(options: ListOptions) -> None:
     members = sorted(roster.members.values(), key=lambda member: (member.role.value, member.name))
     if options.as_json:
         content = [
-            written(each) | {"limits": limits._asdict() if (limits := roster.limits(each)) else None}
+            {"v": 1, **written(each)} | {"limits": limits._asdict() if (limits := roster.limits(each)) else None}
             for each in members
         ]
         sys.stdout.write(json.dumps(content, indent=1) + "\n")
@@ -220,7 +220,9 @@ def _changing(directory: Path) -> Iterator[AccessStore]:
 
 def _print_added(added: Sequence[AddedMember], *, as_json: bool) -> None:
     if as_json:
-        content = [{**written(each.member), "secret": str(each.secret) if each.secret else None} for each in added]
+        content = [
+            {"v": 1, **written(each.member), "secret": str(each.secret) if each.secret else None} for each in added
+        ]
         sys.stdout.write(json.dumps(content, indent=1) + "\n")
         return
     for member, secret in added:

@@ -8,7 +8,7 @@ import typer
 
 from partitioner.access.permissions import HostReads, Role
 from partitioner.access.roster import STREAMS_ACCOUNT, AuthMethod
-from shipper.commands import AsJson
+from shipper.commands import AsJson, Yes
 
 Names = Annotated[list[str], typer.Argument(metavar="HOST...", help="Full host names, as `hostname -f` prints them.")]
 
@@ -104,4 +104,4 @@ class RevokeOptions(AccessOptions):
     """Take the rights away again: the server ends their connections when it reloads."""
 
     names: Names
-    yes: Annotated[bool, typer.Option("--yes", help="Do not prompt.")] = False
+    yes: Yes = False

@@ -162,7 +162,7 @@ def token(options: TokenOptions) -> None:
     authority = (options.directory / "ca.pem").read_bytes()
     text = JoinToken(site["join"], fingerprint(authority), id_, secret).text()
     if options.as_json:
-        sys.stdout.write(json.dumps({"version": 1, "token": text, "host": host, "expires": expires}) + "\n")
+        sys.stdout.write(json.dumps({"v": 1, "version": 1, "token": text, "host": host, "expires": expires}) + "\n")
         return
     sys.stdout.write(f"{text}\n")
     whose = host or "one new host"
@@ -176,7 +176,7 @@ def tokens(options: TokensOptions) -> None:
     entries = sorted(TokenBook(options.directory, now=now()).entries(), key=lambda entry: entry.expires)
     if options.as_json:
         shown = [{name: getattr(each, name) for name in _SHOWN} | {"state": _state(each)} for each in entries]
-        sys.stdout.write(json.dumps({"version": 1, "tokens": shown}, indent=1) + "\n")
+        sys.stdout.write(json.dumps({"v": 1, "version": 1, "tokens": shown}, indent=1) + "\n")
         return
     for each in entries:
         sys.stdout.write(f"{each.id}  {each.host or 'any new host':<30}  {_state(each)}\n")

@@ -17,7 +17,6 @@ class SiteOptions(AccessOptions):
     """Write a first site: an authority, the server with accounts and TLS, keys and settings of each program.
 
     A second time it repairs: what is there stays, what is missing is made, certificates that end soon are made anew.
-    Example: fshipper fleet init logs.example.net
     """
 
     address: Annotated[
@@ -31,10 +30,7 @@ class SiteOptions(AccessOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenOptions(AccessOptions):
-    """Make a token with which one host joins once. It is printed once, and kept as a hash.
-
-    Example: fshipper fleet token web1.example.net
-    """
+    """Make a token with which one host joins once. It is printed once, and kept as a hash."""
 
     host: Annotated[
         str, typer.Argument(metavar="[HOST]", help="Full name of the host that joins; default: one new host.")

@@ -282,6 +282,7 @@ def _plan_json(plan: MovePlan) -> dict[str, Any]:
     """The plan for programs."""
     before, after = loads(plan.before, plan.weights), loads(plan.after, plan.weights)
     return {
+        "v": 1,
         "changes": plan.changes,
         "version": plan.after.version,
         "before": plan.before.partitions,

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich.text import Text
 
@@ -107,7 +107,7 @@ async def spread(settings: Settings) -> HostDistribution:
 
 def with_hosts(status: Status, found: HostDistribution) -> str:
     """The JSON list of the partitions, each with the bytes of its hosts and with those that are hot."""
-    listed = [asdict(each) for each in status.partitions]
+    listed: list[dict[str, Any]] = [{"v": 1, **asdict(each)} for each in status.partitions]
     for row in listed:
         hosts = found.bytes.get(row["partition"], {})
         row["hosts"] = dict(sorted(hosts.items(), key=lambda each: (-each[1], each[0])))

@@ -99,7 +99,7 @@ def purge(options: PurgeOptions) -> None:
     confirm(yes=options.yes)
     purged = with_admin(settings, lambda admin: admin.purge(name, below=end)) if end > 1 else 0
     if options.as_json:
-        sys.stdout.write(json.dumps({"stream": name, "purged": purged, "below": end, "asked": wanted}) + "\n")
+        sys.stdout.write(json.dumps({"v": 1, "stream": name, "purged": purged, "below": end, "asked": wanted}) + "\n")
     else:
         sys.stdout.write(f"removed {counted(purged, 'message')} from {name}\n")
 
@@ -124,7 +124,7 @@ def rm_message(options: RemoveMessageOptions) -> None:
     confirm(yes=options.yes, question="Remove it?")
     removed = with_admin(settings, lambda admin: admin.delete_message(name, sequence, erase=options.erase))
     if options.as_json:
-        sys.stdout.write(json.dumps(found | {"stream": name, "removed": removed}) + "\n")
+        sys.stdout.write(json.dumps({"v": 1, **found} | {"stream": name, "removed": removed}) + "\n")
         return
     sys.stdout.write(f"removed message {sequence} from {name}\n" if removed else "it was gone already\n")
     if "source" in found:

@@ -68,7 +68,7 @@ async def _watch(settings: Settings, options: EventsOptions, name: str, seconds:
         unwanted = (kind_of(event) == API_AUDIT and not options.api) or (name and not _is_about(event, name))
         if enough.is_set() or unwanted:
             return
-        sys.stdout.write((json.dumps(event) if options.as_json else line(event)) + "\n")
+        sys.stdout.write((json.dumps({"v": 1, **event}) if options.as_json else line(event)) + "\n")
         sys.stdout.flush()
         left -= 1
         if left == 0:

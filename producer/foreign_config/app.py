@@ -38,7 +38,8 @@ def run(options: MigrateOptions) -> int:
         _write(options.output, written)
     if options.as_json:
         document = {
-            "version": VERSION,
+            "v": VERSION,
+            "version": VERSION,  # as of before 0.2.0
             "from": shipper,
             "settings": settings(claims),
             "notes": _notes_json(draft.notes),

@@ -25,7 +25,6 @@ class MigrateOptions:
     """Write a producer's configuration from that of another shipper.
 
     Names each line that has no counterpart. Nothing of the other shipper is changed: both can run side by side.
-    Example: fshipper migrate /etc/promtail/config.yml --output producer.toml
     """
 
     file: Annotated[Path, typer.Argument(help="Configuration of promtail, Fluent Bit, Filebeat, rsyslog or Vector.")]

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from producer.command import CheckpointDirectory, Exclude, HostName, Partitions, Paths
-from shipper.commands import ConfigFile, Subject, Url
+from shipper.commands import AsJson, ConfigFile, NatsContext, Subject, Url
 
 
 class Role(enum.StrEnum):
@@ -30,8 +30,9 @@ class ValidateOptions:
         bool, typer.Option("--connect", help="Also check the server, with the rights of the role; nothing is stored.")
     ] = False
     role: Annotated[Role, typer.Option(help="Check what a machine of this role needs.")] = Role.HOST
-    as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False
+    as_json: AsJson = False
     url: Url = None
+    nats_context: NatsContext = None
     host: HostName = None
     partitions: Partitions = None
     subject: Subject = None

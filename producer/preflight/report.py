@@ -16,6 +16,9 @@ from shipper.jetstream.durability import Durability, Verdict
 from shipper.table_printer import BAD, CHANGED, SAME, fitted, print_lines, print_signed, standard_output, texts
 from shipper.units import counted, format_bytes
 
+VERSION = 1
+"""Version of the JSON. New fields keep the number; changed or removed fields change it."""
+
 
 class Sign(enum.Enum):
     """How it stands."""
@@ -61,7 +64,7 @@ SIGNS = {Sign.GOOD: table_printer.GOOD, Sign.NOTE: SAME, Sign.WARNING: CHANGED, 
 def print_report(report: Report, redacted: Redacted | None = None, *, as_json: bool) -> None:
     """Where it would go, what would be read, what not and why, and what would be redacted. For scripts one object."""
     if as_json:
-        shown: dict[str, Any] = report._asdict()
+        shown: dict[str, Any] = {"v": VERSION, **report._asdict()}
         shown["reads"] = [read._asdict() for read in report.reads]
         shown["skips"] = [skip._asdict() for skip in report.skips]
         if redacted:
@@ -121,6 +124,7 @@ def print_validation(
     """A table of `settings` (key, value, origin), then a line a check, with the next step below what is wrong."""
     if as_json:
         shown = {
+            "v": VERSION,
             "ok": all(finding.sign is not Sign.WRONG for finding in findings),
             "settings": {key: {"value": value, "from": origin} for key, value, origin in settings},
             "durability": durability.to_json() if durability else None,

@@ -110,6 +110,11 @@ def test_the_package_contains_program_units_users_and_examples(package):
     assert (package / "usr/lib/tmpfiles.d/fshipper.conf").exists()
     assert (package / "usr/share/doc/fshipper/examples/producer.toml").exists()
     assert os.readlink(package / "usr/bin/fshipper") == "/opt/fshipper/bin/fshipper"
+    for page in ("man1/fshipper.1.gz", "man1/fshipper-partition-plan.1.gz", "man5/fshipper.toml.5.gz"):
+        assert (package / "usr/share/man" / page).exists()
+    for script in ("bash-completion/completions/fshipper", "zsh/vendor-completions/_fshipper"):
+        assert "fshipper partition" in (package / "usr/share" / script).read_text()
+    assert (package / "usr/share/fish/vendor_completions.d/fshipper.fish").exists()
     assert not (package / "etc").exists(), "configuration is a matter of `fshipper install`"
 
 
@@ -286,7 +291,7 @@ def test_kustomize_takes_all_of_it():
 def test_a_container_is_given_what_it_understands(container):
     """Its verb and options exist, its environment is read, and its files are where they can be written."""
     words = container.get("args") or shlex.split(container["command"][-1])[1:]
-    shown = run(shutil.which("fshipper", path=sysconfig.get_path("scripts")), *verb(words), "--help")
+    shown = run(shutil.which("fshipper", path=sysconfig.get_path("scripts")), *verb(words), "--help-all")
     for option in [word for word in words if word.startswith("--")]:
         assert option in shown
     known = {*config.ENVIRONMENT, *config.OTHERS, "TMPDIR"}

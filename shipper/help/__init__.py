@@ -1,0 +1,1 @@
+"""What a command takes, as a value, and its help for a terminal."""

@@ -1,0 +1,1 @@
+"""Man pages and completion scripts, made of the pages of all commands."""
