@@ -30,9 +30,7 @@ class _Members(list[tuple[str, Any]]):
     """The members of a JSON object, in their order: of a name that repeats each one."""
 
 
-_JSON = json.JSONDecoder(
-    object_pairs_hook=_Members, parse_int=str, parse_float=str, parse_constant=str, strict=False
-)
+_JSON = json.JSONDecoder(object_pairs_hook=_Members, parse_int=str, parse_float=str, parse_constant=str, strict=False)
 
 
 def fields_of(line: bytes) -> list[tuple[str, str]]:

@@ -15,11 +15,13 @@ from consumer.archive.lines import Block, whole_lines
 from consumer.archive.parts import Part
 from consumer.archive.segment_io import BROKEN
 from consumer.archive.segment_reader import SegmentReader
+from consumer.read.counting import CountBy, Counted, Values
 from consumer.read.neighbours import Neighbours, Placed
 from consumer.read.prefilter import candidates
 from consumer.read.query import Unit
 from consumer.read.records import Records
 from consumer.read.search_request import Request
+from consumer.read.severity import severity_of
 from shipper.layout import NANOSECONDS
 
 _NEWLINE = ord("\n")
@@ -76,6 +78,8 @@ class Found:
     hits: int = 0
     origins: Counter[TimeOrigin] = field(default_factory=Counter)  #: of hits, by event only
     buckets: Counter[int] = field(default_factory=Counter)
+    leveled: Counter[tuple[int, str]] = field(default_factory=Counter)  #: buckets by severity
+    values: Values = field(default_factory=Values)
     bytes_read: int = 0
     path: str = ""
     is_known: bool = True  #: the form of its times is, as far as that was needed
@@ -215,9 +219,13 @@ class FileSearch:
         since, until = request.wanted.since_ns, request.wanted.until_ns
         since_second = since - since % NANOSECONDS  # the archive knows seconds of storing
         needs_time = bool(since or until is not None or request.bucket_ns or not request.counts_only)
+        counted = request.counted if request.counted is not None and request.counted.is_of_lines else None
+        bucket = 0
         for begin, stop in self._candidates(text, start, end):
             if not needs_time:
                 found.hits += 1
+                if counted is not None:
+                    found.values.add(counted, _without_end(text, begin, stop))
                 continue
             first = stop if self._records is None else text.find(b"\n", begin, stop) + 1 or stop
             own = self._event.time_of(text, begin, first) if self._event is not None else None
@@ -231,11 +239,23 @@ class FileSearch:
             found.hits += 1
             found.origins[origin] += 1
             if request.bucket_ns:
-                found.buckets[bucket_of(time_ns, request.bucket_ns, request.zone or dt.UTC)] += 1
+                bucket = bucket_of(time_ns, request.bucket_ns, request.zone or dt.UTC)
+                found.buckets[bucket] += 1
+            if counted is not None:
+                self._count(counted, _without_end(text, begin, stop), bucket)
             if request.most_hits and request.is_by_event:
                 keep = heapq.heappush if len(self._first_times) < request.most_hits else heapq.heappushpop
                 keep(self._first_times, -time_ns)
             yield _Match(begin, stop, time_ns, origin)
+
+    def _count(self, counted: Counted, line: bytes, bucket: int) -> None:
+        """Count a line by what it holds; by severity also over time."""
+        if counted.by is CountBy.LEVEL and self._request.bucket_ns:
+            level = severity_of(line)
+            self._found.values.lines[level] += 1
+            self._found.leveled[bucket, level] += 1
+        else:
+            self._found.values.add(counted, line)
 
     def _hit(self, reader: SegmentReader, text: bytes, start: int, at: int, found: _Match) -> Hit:
         begin, end = found.begin, found.stop - (text[found.stop - 1] == _NEWLINE)
@@ -323,6 +343,11 @@ class FileSearch:
         ready, self._ready = self._ready, []
         complete_ns = min([complete_ns, *(hit.time_ns for hit, _ in self._waiting)])
         self._report(ready, complete_ns, self._found.bytes_read)
+
+
+def _without_end(text: bytes, begin: int, stop: int) -> bytes:
+    """A line, or a record, without its last newline."""
+    return text[begin : stop - (text[stop - 1] == _NEWLINE)]
 
 
 def bucket_of(time_ns: int, bucket_ns: int, zone: dt.tzinfo) -> int:

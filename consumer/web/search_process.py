@@ -26,6 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from consumer.archive.selection import globs_of_hosts, zone_of
 from consumer.read.display import shown_time
 from consumer.read.query import parse
+from consumer.read.severity import SEVERITY_WORDS
 from shipper.errors import UsageError
 from shipper.layout import NANOSECONDS
 from shipper.moments import moment
@@ -35,13 +36,6 @@ FOLLOW_SINCE = "1m"
 """A live view begins with the lines of this time before now."""
 CONTEXT_SECONDS = 120
 """Before and after the stored time of a line whose neighbours are requested, where that time is an estimate."""
-SEVERITY_WORDS = {
-    "error": "emerg|emergency|panic|alert|crit|critical|fatal|err|error|severe",
-    "warning": "warn|warning",
-    "info": "info|information|notice",
-    "debug": "debug|trace|verbose",
-}
-"""A line has a severity when it has one of these words; case does not matter."""
 
 Text = Annotated[str, Field(max_length=1024)]
 Pattern = Annotated[str, Field(min_length=1, max_length=1024)]
