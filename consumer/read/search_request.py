@@ -49,6 +49,12 @@ class Request:
         is_selecting = self.wanted.since_ns or self.wanted.until_ns is not None or self.bucket_ns
         return self.is_by_event and bool(is_selecting or not self.counts_only)
 
+    @property
+    def reads_back(self) -> bool:
+        """Whether files are read from their end, because only the newest lines count."""
+        is_plain = self.unit is Unit.LINE and not (self.before or self.after or self.bucket_ns or self.counts_only)
+        return self.newest_first and bool(self.limit) and is_plain
+
     def allowance(self, part: Part) -> Allowance:
         """How far the time of a line of a part and its stored time may be apart, as far as the order goes.
 
