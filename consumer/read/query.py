@@ -404,7 +404,7 @@ class _Parser:
         following = self._tokens[0]
         if not value and following.kind == "phrase" and following.at == token.at + len(token.text):
             self._tokens.popleft()
-            text = _And((text, self._plain(following.text)))
+            text = _And((text, self._plain(following.text))) if following.text else _Or(())
             wanted = Written((self._folded(following.text),))
         else:
             wanted = self._value(value, token.at + len(name) + 1) if value else None
@@ -477,7 +477,7 @@ class _Parser:
             at += 1
         if at >= len(text):
             raise self._error(begin, 'this phrase has no " at its end')
-        if not found:
+        if not found and text[begin - 1 : begin] != ":":
             raise self._error(begin, "this phrase is empty")
         return _Token("phrase", "".join(found), begin, source=text[begin : at + 1]), at + 1
 

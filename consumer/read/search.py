@@ -255,14 +255,17 @@ class _Output:
         """Write what would be read."""
         query, stored = self.request.query, sum(part.stored for part in parts)
         days = sorted({date_of(part.path) for part in parts})
-        raw, hosts = sum(part.raw for part in parts), len({part.host for part in parts})
+        raw, by_host = sum(part.raw for part in parts), Counter[str]()
+        for part in parts:
+            by_host[part.host] += part.raw
         if self.as_json:
             self._write_object(
                 "explain",
                 query=query.text,
                 literal=query.explained,
                 files=len(parts),
-                hosts=hosts,
+                hosts=len(by_host),
+                by_host=dict(by_host),
                 bytes_total=stored,
                 bytes_raw=raw,
                 days=days,
@@ -271,7 +274,7 @@ class _Output:
         else:
             rows = [
                 f"query    {query.explained}",
-                f"files    {len(parts)} of {hosts} hosts, {stored} bytes stored, {raw} bytes of text",
+                f"files    {len(parts)} of {len(by_host)} hosts, {stored} bytes stored, {raw} bytes of text",
                 f"days     {', '.join(days) or 'none'}",
             ]
             if self.request.is_by_event:

@@ -34,6 +34,8 @@ from shipper.moments import moment
 MOST_LINES = 5_000
 FOLLOW_SINCE = "1m"
 """A live view begins with the lines of this time before now."""
+MOST_VALUES = 50
+"""Values of a field that are counted for the page."""
 CONTEXT_SECONDS = 120
 """Before and after the stored time of a line whose neighbours are requested, where that time is an estimate."""
 
@@ -69,7 +71,10 @@ class SearchRequest(_SearchRequest):
     follow: bool = False
     case_sensitive: bool = False  #: also for a query without a capital letter
     around: Around | None = None
+    records: bool = False  #: lines with a time, each with the lines without one after it
     buckets: Annotated[int, Field(ge=0, le=366 * 86400)] = 0  #: seconds; count all lines over time, and send none
+    count: Annotated[str, Field(max_length=256)] = ""  #: name of a field; count all lines by its values, and send none
+    only_hosts: bool = False  #: send the hosts that have text of that time, and read none
     limit: Annotated[int, Field(ge=1, le=MOST_LINES)] = 1_000
     longer: bool = False  #: with the higher limits of time and bytes
 
@@ -79,6 +84,7 @@ class SearchCommand(NamedTuple):
 
     request: SearchRequest
     arguments: tuple[str, ...]  #: of `fshipper`
+    details: tuple[str, ...]  #: more of them, for the page alone
     since: str  #: RFC 3339; empty: from the beginning
     until: str
 
@@ -123,16 +129,25 @@ def command(request: SearchRequest) -> SearchCommand:
         options += [f"--until={until}"] if until else []
     if request.by == "stored" and not (request.follow or request.around):
         options.append("--by=stored")
-    if request.buckets:
+    options += ["--records"] if request.records and not (request.follow or request.around) else []
+    details = ["--fields"]
+    if request.only_hosts:
+        details = ["--explain"]
+    elif request.count:
+        options.append(f"--count=field:{request.count}")
+        details = [f"--top={MOST_VALUES}"]
+    elif request.buckets:
         options.append(f"--histogram={request.buckets}s")
+        details = ["--count=level"]
     elif request.around:
         options += ["--by=stored", "--limit=0"]  # in the order of the file
+        details = []
         options += [] if request.around.until else [f"--context={request.around.lines}"]
     else:
         options += ["--newest-first"] if request.order == "newest" and not request.follow else []
         options.append(f"--limit={request.limit}")
     query = "" if request.around else _query(request)
-    return SearchCommand(request, ("search", *options, "--", query, *hosts), since, until)
+    return SearchCommand(request, ("search", *options, "--", query, *hosts), tuple(details), since, until)
 
 
 def _query(request: SearchRequest) -> str:
