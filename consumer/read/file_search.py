@@ -174,7 +174,7 @@ class FileSearch:
             is_all = begin_ns == since_ns
             with self._archive.open(part, begin_ns, until_ns) as reader:
                 self._found.path, self._wanted = reader.path, reader.times.within(since_ns, until_ns)
-                begin = self._scan_back(reader, end)
+                begin = self._scan_back(reader, end, is_all=is_all)
                 earlier_ns = reader.times.bounds(begin)[1]
             kept = heapq.nsmallest(self._request.most_hits, self._ready, key=_newest_first)
             is_full = len(kept) >= self._request.most_hits and kept[-1].time_ns > earlier_ns + ahead_ns
@@ -182,8 +182,11 @@ class FileSearch:
                 return
             width_ns, end = width_ns * BACK_GROWTH, min(begin, end)
 
-    def _scan_back(self, reader: SegmentReader, end: int) -> int:
-        """Search the text up to `end`, and return where that began: at a line with a time, if lines have times."""
+    def _scan_back(self, reader: SegmentReader, end: int, *, is_all: bool) -> int:
+        """Search the text up to `end`, and return where that began.
+
+        If lines have times, it is one with a time. `is_all`: it is the first line, as nothing before it is read.
+        """
         part, read, begin = self._part, self._found.bytes_read, -1
         clock = self._clock
         if self._request.needs_event:
@@ -192,7 +195,7 @@ class FileSearch:
         for text, start, block_end, at in reader.blocks:
             first, last = start, min(block_end, end - at)
             if begin < 0:
-                if clock is not None and clock.has_times and at + start:
+                if clock is not None and clock.has_times and at + start and not is_all:
                     first = next_head(clock, text, start, last)
                 begin = at + first
             is_over = first < last and self._scan_block(reader, text, first, last, at)

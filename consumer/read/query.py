@@ -440,7 +440,7 @@ class _Parser:
     def _error(self, at: int, reason: str) -> UsageError:
         return UsageError(
             f"query, character {at + 1}: {reason}\n{_pointed(self._text, at)}",
-            hint="-F (--fixed-strings) searches for the text as it is",
+            hint="quotes, or -F (--fixed-strings), search for the text as it is",
         )
 
     def _scan(self) -> Iterator[_Token]:

@@ -116,7 +116,7 @@ def command(request: SearchRequest) -> SearchCommand:
     files = request.files
     if request.around:
         files = tuple(glob.escape(each) for each in files)
-    for each in hosts + files:
+    for each in (*hosts, *files, request.count):
         if not each.isprintable():
             raise UsageError(f"{each!a} has control characters", hint="write the name as it is in the list")
     since, until = shown_time(since_ns) if since_ns else "", shown_time(until_ns) if until_ns else ""
@@ -127,27 +127,27 @@ def command(request: SearchRequest) -> SearchCommand:
     else:
         options += [f"--since={since}"] if since else []
         options += [f"--until={until}"] if until else []
-    if request.by == "stored" and not (request.follow or request.around):
-        options.append("--by=stored")
-    options += ["--records"] if request.records and not (request.follow or request.around) else []
-    details = ["--fields"]
-    if request.only_hosts:
-        details = ["--explain"]
-    elif request.count:
-        options.append(f"--count=field:{request.count}")
-        details = [f"--top={MOST_VALUES}"]
-    elif request.buckets:
-        options.append(f"--histogram={request.buckets}s")
-        details = ["--count=level"]
-    elif request.around:
-        options += ["--by=stored", "--limit=0"]  # in the order of the file
-        details = []
-        options += [] if request.around.until else [f"--context={request.around.lines}"]
-    else:
-        options += ["--newest-first"] if request.order == "newest" and not request.follow else []
-        options.append(f"--limit={request.limit}")
+    if not (request.follow or request.around):
+        options += ["--by=stored"] if request.by == "stored" else []
+        options += ["--records"] if request.records else []
+    wanted, details = _wanted(request)
     query = "" if request.around else _query(request)
-    return SearchCommand(request, ("search", *options, "--", query, *hosts), tuple(details), since, until)
+    return SearchCommand(request, ("search", *options, *wanted, "--", query, *hosts), tuple(details), since, until)
+
+
+def _wanted(request: SearchRequest) -> tuple[list[str], list[str]]:
+    """The options for what is sent: those of the command that the page shows, and those for the page alone."""
+    if request.only_hosts:
+        return [], ["--explain"]
+    if request.count:
+        return [f"--count=field:{request.count}"], [f"--top={MOST_VALUES}"]
+    if request.buckets:
+        return [f"--histogram={request.buckets}s"], ["--count=level"]
+    if request.around:
+        context = [] if request.around.until else [f"--context={request.around.lines}"]
+        return ["--by=stored", "--limit=0", *context], []  # in the order of the file
+    newest = ["--newest-first"] if request.order == "newest" and not request.follow else []
+    return [*newest, f"--limit={request.limit}"], ["--fields"]
 
 
 def _query(request: SearchRequest) -> str:

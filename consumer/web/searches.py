@@ -247,14 +247,8 @@ class RunningSearch:
                 self._hits += 1
                 known = {name: line[name] for name in KNOWN_FIELDS if name in line}
                 yield self._object("hit", **{name: line.get(name) for name in HIT_FIELDS}, **known)
-            case {"type": "bucket"}:
-                levels = line.get("levels", {})
-                yield self._object("bucket", start=line.get("start"), count=line.get("count"), levels=levels)
-            case {"type": "count", "by": str(by), "name": name, "count": count} if by == self.found.request.count:
-                yield self._object("count", name=name, count=count)
-            case {"type": "explain", "by_host": dict(by_host)}:
-                most = sorted(by_host.items(), key=lambda each: -each[1])[:MOST_HOSTS]
-                yield self._object("hosts", hosts=most, total=len(by_host))
+            case {"type": "bucket" | "count" | "explain"}:
+                yield from self._counted(line)
             case {"type": "progress", "bytes_read": int(read), "bytes_total": total}:
                 self._read = read
                 yield self._object("progress", bytes_read=read, bytes_total=total)
@@ -267,6 +261,18 @@ class RunningSearch:
                 self._read, self._is_truncated, self._is_complete = read, bool(truncated), True
                 if self.found.request.count:
                     yield self._object("counted", lines=line.get("hits"), without=line.get("without_field"))
+
+    def _counted(self, line: dict[str, Any]) -> Iterator[bytes]:
+        """What the page is sent for an object with counts."""
+        match line:
+            case {"type": "bucket"}:
+                levels = line.get("levels", {})
+                yield self._object("bucket", start=line.get("start"), count=line.get("count"), levels=levels)
+            case {"type": "count", "name": name, "count": count} if self.found.request.count:
+                yield self._object("count", name=name, count=count)
+            case {"type": "explain", "by_host": dict(by_host)}:
+                most = sorted(by_host.items(), key=lambda each: (-each[1], each[0]))[:MOST_HOSTS]
+                yield self._object("hosts", hosts=most, total=len(by_host))
 
     def _trouble(self, code: int) -> dict[str, Any]:
         fields: dict[str, Any] = {
