@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from consumer.archive.event_times import TimeOf
 from consumer.archive.parts import Part
 from consumer.archive.selection import Allowance, Wanted, wanted_of, zone_of
-from consumer.read.counting import Counted, counted_by
+from consumer.read.counting import CountBy, Counted, counted_by
 from consumer.read.options import SearchOptions
 from consumer.read.query import Case, Options, Query, Unit, parse, parse_fixed
 from shipper.errors import UsageError
@@ -97,7 +97,7 @@ def request_of(options: SearchOptions) -> Request:
     if options.newest_first and options.limit == 0 and not counts_only:
         raise UsageError("--newest-first needs a limit", hint="leave out --limit 0")
     counted = counted_by(options.count) if options.count is not None else None
-    if counted is not None and not counted.name:
+    if counted == Counted(CountBy.FIELD):
         raise UsageError("--count: the name of a field is missing", hint="write --count status, host, file or level")
     if options.top and counted is None:
         raise UsageError("--top needs --count", hint="--limit N shows at most N lines")

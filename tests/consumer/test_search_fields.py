@@ -106,8 +106,8 @@ NAMES = st.sampled_from(["status", "a", "user.name", "Level"])
 
 @settings(max_examples=200, deadline=None)
 @given(
-    pairs=st.lists(st.tuples(NAMES, VALUES), min_size=1, max_size=4), wanted=st.tuples(NAMES, VALUES), json_form=st.booleans(),
-    ascii_form=st.booleans(),
+    pairs=st.lists(st.tuples(NAMES, VALUES), min_size=1, max_size=4), wanted=st.tuples(NAMES, VALUES),
+    json_form=st.booleans(), ascii_form=st.booleans(),
 )  # fmt: skip
 def test_what_a_writer_wrote_is_found_by_name_and_value(
     pairs: list[tuple[str, str]], wanted: tuple[str, str], json_form: bool, ascii_form: bool
