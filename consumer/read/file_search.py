@@ -8,23 +8,32 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from consumer.archive.event_times import EventTimes, TimeOrigin
+from consumer.archive.event_times import EventTimes, TimeOrigin, clock_of
 from consumer.archive.lines import Block, whole_lines
 from consumer.archive.parts import Part
 from consumer.archive.segment_io import BROKEN
 from consumer.archive.segment_reader import SegmentReader
+from consumer.read.counting import CountBy, Counted, Values
 from consumer.read.neighbours import Neighbours, Placed
 from consumer.read.prefilter import candidates
 from consumer.read.query import Unit
-from consumer.read.records import Records
+from consumer.read.records import Records, next_head
 from consumer.read.search_request import Request
+from consumer.read.severity import severity_of
 from shipper.layout import NANOSECONDS
+
+if TYPE_CHECKING:
+    from shipper.line_times import LineClock
 
 _NEWLINE = ord("\n")
 _SURPLUS = 1000
 """Hits that are kept beyond those that are needed, so that they are sorted seldom."""
+BACK_NS = 4 * NANOSECONDS
+"""Stored time of the text that is searched first for the newest lines."""
+BACK_GROWTH = 4
+"""So many times as much is searched next."""
 SHOWN_BYTES = 64 * 1024
 """Of a hit's line; the rest is cut off."""
 MAX_CONTEXT_BYTES = 1024 * 1024
@@ -76,6 +85,8 @@ class Found:
     hits: int = 0
     origins: Counter[TimeOrigin] = field(default_factory=Counter)  #: of hits, by event only
     buckets: Counter[int] = field(default_factory=Counter)
+    leveled: Counter[tuple[int, str]] = field(default_factory=Counter)  #: buckets by severity
+    values: Values = field(default_factory=Values)
     bytes_read: int = 0
     path: str = ""
     is_known: bool = True  #: the form of its times is, as far as that was needed
@@ -99,12 +110,13 @@ class FileSearch:
         self._report = report
         self._waiting: deque[tuple[Hit, list[ContextLine]]] = deque()  # for lines after them
         most = request.most_hits
-        keeps_last = most and request.newest_first and not request.is_by_event
+        keeps_last = most and request.newest_first and not (request.is_by_event or request.reads_back)
         self._last: deque[Hit] | None = deque(maxlen=most) if keeps_last else None
         self._holds = bool(most) and request.newest_first
         """Which hits are the first is known at the end of the file."""
         self._event: EventTimes | None = None
         self._first_times: list[int] = []  # of the first hits by event, negative: a heap, the latest of them on top
+        self._clock: LineClock | None = None  # of a file that is read from its end
         self._records: Records | None = None
         self._wanted = (0, part.raw)  # the text that may have been stored in the time that is wanted
         self._ready: list[Hit] = []
@@ -118,34 +130,88 @@ class FileSearch:
         """Search the whole part. Raises OSError, those of BROKEN, RemovedError."""
         request = self._request
         span = request.wanted.stored_span(self._part)
-        with self._archive.open(self._part, *span) as reader:
-            self._found.path, self._wanted = reader.path, reader.times.within(*span)
+        if request.reads_back:
+            self._read_back(*span)
+        else:
+            stop = self._read(*span)
+            if self._waiting:
+                self._read_on(self._base + stop)
+        if self._event is not None:
+            self._found.is_known = self._event.is_known
+        if self._holds:
+            kept = self._ready if self._last is None else self._last
+            self._ready = heapq.nsmallest(request.most_hits, kept, key=_newest_first)
+        self._flush(self._part.last_ns)
+        return self._found
+
+    def _read(self, since_ns: int, until_ns: int | None) -> int:
+        """Search the text that may have been stored in that time, and return where the search ended."""
+        request = self._request
+        with self._archive.open(self._part, since_ns, until_ns) as reader:
+            self._found.path, self._wanted = reader.path, reader.times.within(since_ns, until_ns)
             if request.needs_event:
                 self._event = EventTimes(self._part.day, self._part.zone, reader.sample)
             self._begin = stop = reader.text_start
             for text, start, end, at in self._blocks(reader):
                 self._begin = at + start if self._found.bytes_read == 0 else self._begin
                 stop = at + end
-                if self._event is not None:
-                    self._event.begin(start)
-                is_over = self._scan_lines(reader, text, start, end, at)
-                if self._event is not None:
-                    self._event.end(text, start, end)
+                is_over = self._scan_block(reader, text, start, end, at)
                 self._found.bytes_read = reader.stored.octets
                 complete_ns = reader.times.at(min(at + end, self._part.raw)) - request.allowance(self._part).late_ns
                 if is_over or self._is_enough or self._is_enough_by_event(complete_ns):
                     break
                 if not self._holds:
                     self._flush(complete_ns)
+        return stop
+
+    def _read_back(self, since_ns: int, until_ns: int | None) -> None:
+        """Search the newest text first, in spans of time that grow, until no earlier line can be among the newest."""
+        part, ahead_ns = self._part, self._request.allowance(self._part).ahead_ns
+        newest_ns = part.last_ns if until_ns is None else min(part.last_ns, until_ns)
+        width_ns, end = BACK_NS + min(ahead_ns, newest_ns), part.raw
+        while end:
+            begin_ns = max(since_ns, newest_ns - width_ns)
+            is_all = begin_ns == since_ns
+            with self._archive.open(part, begin_ns, until_ns) as reader:
+                self._found.path, self._wanted = reader.path, reader.times.within(since_ns, until_ns)
+                begin = self._scan_back(reader, end, is_all=is_all)
+                earlier_ns = reader.times.bounds(begin)[1]
+            kept = heapq.nsmallest(self._request.most_hits, self._ready, key=_newest_first)
+            is_full = len(kept) >= self._request.most_hits and kept[-1].time_ns > earlier_ns + ahead_ns
+            if is_all or is_full or begin == 0:
+                return
+            width_ns, end = width_ns * BACK_GROWTH, min(begin, end)
+
+    def _scan_back(self, reader: SegmentReader, end: int, *, is_all: bool) -> int:
+        """Search the text up to `end`, and return where that began.
+
+        If lines have times, it is one with a time. `is_all`: it is the first line, as nothing before it is read.
+        """
+        part, read, begin = self._part, self._found.bytes_read, -1
+        clock = self._clock
+        if self._request.needs_event:
+            clock = self._clock = clock or clock_of(reader.sample, part.day, part.zone)
+            self._event = EventTimes(part.day, part.zone, reader.sample, clock)
+        for text, start, block_end, at in reader.blocks:
+            first, last = start, min(block_end, end - at)
+            if begin < 0:
+                if clock is not None and clock.has_times and at + start and not is_all:
+                    first = next_head(clock, text, start, last)
+                begin = at + first
+            is_over = first < last and self._scan_block(reader, text, first, last, at)
+            self._found.bytes_read = min(part.stored, read + reader.stored.octets)
+            if is_over or at + block_end >= end:
+                break
+        return end if begin < 0 else begin
+
+    def _scan_block(self, reader: SegmentReader, text: bytes, start: int, end: int, at: int) -> bool:
+        """Scan whole lines, whose own times count where they have some."""
         if self._event is not None:
-            self._found.is_known = self._event.is_known
-        if self._waiting:
-            self._read_on(self._base + stop)
-        if self._holds:
-            kept = self._ready if self._last is None else self._last
-            self._ready = heapq.nsmallest(request.most_hits, kept, key=_newest_first)
-        self._flush(self._part.last_ns)
-        return self._found
+            self._event.begin(start)
+        is_over = self._scan_lines(reader, text, start, end, at)
+        if self._event is not None:
+            self._event.end(text, start, end)
+        return is_over
 
     def _blocks(self, reader: SegmentReader) -> Iterator[Block]:
         """Whole lines, or whole records."""
@@ -215,9 +281,13 @@ class FileSearch:
         since, until = request.wanted.since_ns, request.wanted.until_ns
         since_second = since - since % NANOSECONDS  # the archive knows seconds of storing
         needs_time = bool(since or until is not None or request.bucket_ns or not request.counts_only)
+        counted = request.counted if request.counted is not None and request.counted.is_of_lines else None
+        bucket = 0
         for begin, stop in self._candidates(text, start, end):
             if not needs_time:
                 found.hits += 1
+                if counted is not None:
+                    found.values.add(counted, _without_end(text, begin, stop))
                 continue
             first = stop if self._records is None else text.find(b"\n", begin, stop) + 1 or stop
             own = self._event.time_of(text, begin, first) if self._event is not None else None
@@ -231,11 +301,23 @@ class FileSearch:
             found.hits += 1
             found.origins[origin] += 1
             if request.bucket_ns:
-                found.buckets[bucket_of(time_ns, request.bucket_ns, request.zone or dt.UTC)] += 1
+                bucket = bucket_of(time_ns, request.bucket_ns, request.zone or dt.UTC)
+                found.buckets[bucket] += 1
+            if counted is not None:
+                self._count(counted, _without_end(text, begin, stop), bucket)
             if request.most_hits and request.is_by_event:
                 keep = heapq.heappush if len(self._first_times) < request.most_hits else heapq.heappushpop
                 keep(self._first_times, -time_ns)
             yield _Match(begin, stop, time_ns, origin)
+
+    def _count(self, counted: Counted, line: bytes, bucket: int) -> None:
+        """Count a line by what it holds; by severity also over time."""
+        if counted.by is CountBy.LEVEL and self._request.bucket_ns:
+            level = severity_of(line)
+            self._found.values.lines[level] += 1
+            self._found.leveled[bucket, level] += 1
+        else:
+            self._found.values.add(counted, line)
 
     def _hit(self, reader: SegmentReader, text: bytes, start: int, at: int, found: _Match) -> Hit:
         begin, end = found.begin, found.stop - (text[found.stop - 1] == _NEWLINE)
@@ -323,6 +405,11 @@ class FileSearch:
         ready, self._ready = self._ready, []
         complete_ns = min([complete_ns, *(hit.time_ns for hit, _ in self._waiting)])
         self._report(ready, complete_ns, self._found.bytes_read)
+
+
+def _without_end(text: bytes, begin: int, stop: int) -> bytes:
+    """A line, or a record, without its last newline."""
+    return text[begin : stop - (text[stop - 1] == _NEWLINE)]
 
 
 def bucket_of(time_ns: int, bucket_ns: int, zone: dt.tzinfo) -> int:

@@ -37,14 +37,6 @@ class Origin(enum.Enum):
     ARCHIVE = "archive"
 
 
-class CountBy(enum.Enum):
-    """What hits are counted by."""
-
-    ALL = "all"
-    HOST = "host"
-    FILE = "file"
-
-
 class ProgressForm(enum.Enum):
     """How progress is shown."""
 
@@ -143,7 +135,9 @@ class SearchOptions:
     read. Put `--` before a query that begins with `-`.
     """
 
-    query: Annotated[str, typer.Argument(metavar="QUERY", help='Words, "a phrase", /regex/i, OR, NOT, ( ).')]
+    query: Annotated[
+        str, typer.Argument(metavar="QUERY", help='Words, "a phrase", /regex/i, field:value, OR, NOT, ( ).')
+    ]
     hosts: Hosts = None
     files: Files = None
     since: Since = ""
@@ -164,7 +158,13 @@ class SearchOptions:
     records: Annotated[
         bool, typer.Option("--records", help="Find records: a line with a time, and the lines without one after it.")
     ] = False
-    count: Annotated[CountBy | None, typer.Option(help="Count the lines instead of showing them.")] = None
+    count: Annotated[
+        str | None,
+        typer.Option(metavar="all|host|file|level|FIELD", help="Count the lines, by the values of a field: status."),
+    ] = None
+    top: Annotated[
+        int | None, typer.Option(min=1, help="Most frequent values of --count. [default: 100 of a field, else all]")
+    ] = None
     histogram: Annotated[str, typer.Option(metavar="DURATION", help="Count the lines over time: 10m, 1h.")] = ""
     newest_first: Annotated[bool, typer.Option("--newest-first", help="Start with the newest lines.")] = False
     limit: Annotated[
@@ -180,6 +180,7 @@ class SearchOptions:
         bool, typer.Option("--word-regexp", "-w", help="Words and phrases match whole words only.")
     ] = False
     as_json: AsJsonLines = False
+    fields: Annotated[bool, typer.Option("--fields", help="With --json: the fields of each line.")] = False
     progress: Annotated[ProgressForm, typer.Option(help="Show progress.")] = ProgressForm.AUTO
     explain: Annotated[bool, typer.Option("--explain", help="Show what would be read, and how; read nothing.")] = False
     jobs: Annotated[int, typer.Option(min=0, help="Worker processes; 0: one per core.")] = 0

@@ -7,6 +7,8 @@ A search has words, phrases and regular expressions, with AND, OR, NOT and paren
     NOT healthcheck, -health    lines without it
     "connection reset"          with its spaces; in it stand backslash-quote and backslash-backslash for themselves
     /HTTP 50[0-3]/, /error/i    a regular expression (RE2); a slash in it is written as backslash-slash
+    status:500, level:"x y"     a field of a JSON object or a pair name=value; also the same characters as text
+    status:>=500, path:/api/*   a number that is compared; a value with anything in place of the star
 
 A query without a capital letter ignores case (`Case.SMART`). A CR before the newline is part of the line's end.
 
@@ -21,6 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from consumer.read.fields import NAME, Compared, FieldTest, Written, number_of
 from consumer.read.piece import Piece
 from consumer.read.prefilter import Finder, Literals, NextPosition, candidates, every_line, required_literals
 from shipper.bytes_ops import lower_ascii
@@ -106,6 +109,25 @@ class _Word:
         return self.inner.literals
 
 
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """A field of a line, or a text: what these characters meant before there were fields keeps its results."""
+
+    field: FieldTest
+    needle: bytes  #: of the field's name: lines without it are not parsed
+    text: "_Node"
+
+    def matches(self, line: bytes) -> bool:
+        searched = lower_ascii(line) if self.field.ignores_case else line
+        return self.needle in searched and (self.text.matches(line) or self.field.matches(line))
+
+    @property
+    def literals(self) -> Literals | None:
+        """Bytes that are in the field and in the text."""
+        literal = self.field.literal
+        return Literals(frozenset({literal}), self.field.ignores_case) if literal else None
+
+
 _LATIN_1_LETTERS = "\udcc0"
 """A byte from here on that is no UTF-8 counts as a letter: in Latin-1 and its relatives it is one."""
 
@@ -164,7 +186,7 @@ class _Not:
         return not self.part.matches(line)
 
 
-_Node = _Text | _Pattern | _Grep | _Word | _And | _Or | _Not
+_Node = _Text | _Pattern | _Grep | _Word | _Field | _And | _Or | _Not
 
 
 def _in_some(node: _Node, text: bytes) -> bool:
@@ -355,9 +377,10 @@ class _Parser:
     def _one(self) -> _Node:
         token = self._tokens.popleft()
         match token.kind:
-            case "word" | "phrase":
-                whole_words = self._options.whole_words
-                return _text(token.text, ignores_case=self._ignores_case, whole_words=whole_words)
+            case "word":
+                return self._word(token)
+            case "phrase":
+                return self._plain(token.text)
             case "regex":
                 try:
                     return _pattern(token.text, ignores_case="i" in token.flags or self._ignores_case)
@@ -368,6 +391,40 @@ class _Parser:
             case "end":
                 raise self._error(token.at, "a word is missing at the end")
         raise self._error(token.at, f"a word is missing before {token.text!r}")
+
+    def _plain(self, text: str) -> _Node:
+        return _text(text, ignores_case=self._ignores_case, whole_words=self._options.whole_words)
+
+    def _word(self, token: _Token) -> _Node:
+        """A word as text, and as a field if it begins with the name of one."""
+        text, (name, colon, value) = self._plain(token.text), token.text.partition(":")
+        if not (colon and NAME.fullmatch(name)):
+            return text
+        wanted: Compared | Written | None
+        following = self._tokens[0]
+        if not value and following.kind == "phrase" and following.at == token.at + len(token.text):
+            self._tokens.popleft()
+            text = _And((text, self._plain(following.text))) if following.text else _Or(())
+            wanted = Written((self._folded(following.text),))
+        else:
+            wanted = self._value(value, token.at + len(name) + 1) if value else None
+        if wanted is None:
+            return text
+        field = FieldTest(self._folded(name), wanted, self._ignores_case)
+        return _Field(field, field.needle, text)
+
+    def _folded(self, text: str) -> str:
+        return text.lower() if self._ignores_case else text
+
+    def _value(self, value: str, at: int) -> Compared | Written:
+        """The value of a field. Raises UsageError: it is compared with something that is no number."""
+        compared = _COMPARED.fullmatch(value)
+        if compared is None:
+            return Written(tuple(self._folded(value).split("*")))
+        bound = number_of(compared[2])
+        if bound is None:
+            raise self._error(at + len(compared[1]), "no number: only numbers without a unit can be compared")
+        return Compared(compared[1], bound)
 
     def _group(self, opening: _Token) -> _Node:
         self._depth += 1
@@ -383,7 +440,7 @@ class _Parser:
     def _error(self, at: int, reason: str) -> UsageError:
         return UsageError(
             f"query, character {at + 1}: {reason}\n{_pointed(self._text, at)}",
-            hint="-F (--fixed-strings) searches for the text as it is",
+            hint="quotes, or -F (--fixed-strings), search for the text as it is",
         )
 
     def _scan(self) -> Iterator[_Token]:
@@ -420,7 +477,7 @@ class _Parser:
             at += 1
         if at >= len(text):
             raise self._error(begin, 'this phrase has no " at its end')
-        if not found:
+        if not found and text[begin - 1 : begin] != ":":
             raise self._error(begin, "this phrase is empty")
         return _Token("phrase", "".join(found), begin, source=text[begin : at + 1]), at + 1
 
@@ -433,6 +490,8 @@ def _pattern(expression: str, *, ignores_case: bool) -> _Pattern:
     return _Pattern(regex, literals, bool(_NO_CR.fullmatch(encoded)))
 
 
+_COMPARED = re.compile(r"([<>]=?)([-+]?\.?[0-9].*)")
+"""A value that is compared; `<none>` and `>` are text."""
 _NO_CR = re.compile(rb"""(?:[\w @:=,;<>!%&"'~`#/-]|\\[dw./:\-\[\]()?*+|$^{}]|\[[\w.:,/ -]*\]|[|()*+?{},])*""")
 """Expressions that match no CR, nor the place before one: the usual ones."""
 
@@ -445,6 +504,12 @@ def _literal_text(token: "_Token") -> str:
 
 
 _PATH = re.compile(r"[\w.-]+")
+_UNCOLONED = re.compile(rf"({NAME.pattern})([<>]=?)(-?[0-9.]+)")
+
+
+def _ends_name(word: str) -> bool:
+    """Whether a word is the name of a field and its colon."""
+    return word.endswith(":") and NAME.fullmatch(word[:-1]) is not None
 
 
 def _surprises(text: str, tokens: Iterable["_Token"]) -> Iterator[str]:
@@ -454,12 +519,19 @@ def _surprises(text: str, tokens: Iterable["_Token"]) -> Iterator[str]:
         if token.kind == "regex" and not token.flags and _PATH.fullmatch(token.text):
             quoted = f'"/{token.text}/" in quotes searches for the slashes, too'
             yield f"/{token.text}/ is the regular expression {token.text}; {quoted}"
-        if before is not None and before.kind == "word" and token.kind == "phrase" and text[token.at - 1] in "=:":
+        is_joined = before is not None and before.kind == "word" and text[token.at - 1 : token.at] in {"=", ":"}
+        if before is not None and is_joined and token.kind == "phrase" and not _ends_name(before.text):
             both = f"{before.text}{token.source}".replace("\\", "\\\\").replace('"', '\\"')
             yield (
                 f"{before.text}{token.source} means two texts, {before.text} and {token.source}, anywhere in the line;"
                 f' "{both}" searches for them as one'
             )
+        if before is not None and is_joined and token.kind == "(" and _ends_name(before.text):
+            name = before.text
+            yield f"{name}( ) means the text {name} and the group, anywhere in the line; write ({name}a OR {name}b)"
+        if token.kind == "word" and (compared := _UNCOLONED.fullmatch(token.text)):
+            name, sign, value = compared.groups()
+            yield f"{token.text} is searched for as text; {name}:{sign}{value} compares the field {name}"
         before = token
 
 

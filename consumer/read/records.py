@@ -41,7 +41,7 @@ class Records:
         is_rest = bool(begin) or self._is_after_times()
         for block in lines:
             stop = block.at + block.end
-            first = _next(self.clock, block.text, block.start, block.end)
+            first = next_head(self.clock, block.text, block.start, block.end)
             if not is_rest and not held and first > block.start:
                 held, at = block.text[block.start : first], block.at + block.start
             elif held:
@@ -69,7 +69,7 @@ class Records:
             if found >= first_end:
                 at = _last(self.clock, text, at, text.find(b"\n", found, end) + 1 or end)
                 first_end = text.find(b"\n", at, end) + 1 or end
-            begin, whole = at, _next(self.clock, text, first_end, end)
+            begin, whole = at, next_head(self.clock, text, first_end, end)
             while at <= found:  # of a record that is too long the piece with the place
                 begin, at = at, _bounded(text, at, whole)
             yield begin, at
@@ -105,7 +105,7 @@ class Records:
             clock = self.clock if part is self._part else self._clock_of(part, self._sample(part))
             with reader.open_text(part, begin, part.raw) as chunks:
                 for text, start, end, _ in whole_lines(chunks, at):
-                    first = _next(clock, text, start, end)
+                    first = next_head(clock, text, start, end)
                     yield text[start : min(first, start + most)]
                     most -= first - start
                     if first < end or most <= 0:
@@ -116,7 +116,7 @@ def _is_head(clock: "LineClock", text: bytes, begin: int, stop: int) -> bool:
     return not clock.has_times or clock.time_ns(timed(text, begin, stop)) is not None
 
 
-def _next(clock: "LineClock", text: bytes, begin: int, end: int) -> int:
+def next_head(clock: "LineClock", text: bytes, begin: int, end: int) -> int:
     """Where the first record at or after `begin` begins. `end` means that there is none."""
     while begin < end:
         stop = text.find(b"\n", begin, end) + 1 or end

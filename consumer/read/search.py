@@ -7,7 +7,7 @@ import select
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +15,10 @@ from consumer.archive.event_times import TimeOrigin
 from consumer.archive.parts import Part
 from consumer.archive.reader import ArchiveReader
 from consumer.read import selection_notes
+from consumer.read.counting import MAX_VALUES, CountBy
 from consumer.read.display import STDOUT, Screen, Times, printable, screen_for, shown_time
 from consumer.read.neighbours import Neighbours
-from consumer.read.options import CountBy, ProgressForm, SearchOptions
+from consumer.read.options import ProgressForm, SearchOptions
 from consumer.read.piece import Piece
 from consumer.read.query import Unit
 from consumer.read.search_display import Groups, ShownHit, counts, histogram, json_hit, json_line, text_hit
@@ -33,6 +34,8 @@ EXIT_UNREADABLE = 3
 MAX_NAMED = 3
 """Files without times that are named."""
 PROGRESS_SECONDS = 0.5
+TOP_VALUES = 100
+"""Values of a field that are shown without `--top`."""
 _RULE = "that of the last line before it with one (^), else the time of storing (*, and ~ where it is an estimate)"
 CLEAR_LINE = "\r\x1b[K"
 
@@ -49,7 +52,8 @@ def run(options: SearchOptions) -> int:
         screen=screen_for(options.color),
         progress=options.progress,
         request=request,
-        counted_by=options.count,
+        top=options.top,
+        with_fields=options.fields,
         times=Times(request.by, request.zone),
     )
     if options.explain:
@@ -88,6 +92,28 @@ def _format_notes(unknown: Sequence[tuple[str, str, int]]) -> Iterator[str]:
         yield f"the same in {units.counted(len(unknown) - MAX_NAMED, 'more file')}"
 
 
+def _bucket(start_ns: int, count: int, levels: Mapping[str, int] | None) -> bytes:
+    by_level = {"levels": levels} if levels else {}
+    return json_line("bucket", start=shown_time(start_ns), count=count, **by_level)
+
+
+def _count_notes(found: Search, rest: Sequence[tuple[str, int]], name: str) -> Iterator[str]:
+    """What the counts leave out. `rest`: values that are not shown."""
+    values, hits = found.totals.values, found.totals.hits
+    if rest:
+        lines = units.counted(sum(count for _, count in rest), "line")
+        yield f"{units.counted(len(rest), 'more value')} of {lines}; --top N shows more"
+    if values.other:
+        lines = units.counted(values.other, "line has", "lines have")
+        yield f"more than {MAX_VALUES} different values: {lines} another one, and counts may be too low"
+    if values.without:
+        field = f"a field {printable(name)} (JSON, or {printable(name)}=)"
+        if values.without == hits:
+            yield f"no line that matches has {field}; --count also takes all, host, file and level"
+        else:
+            yield f"{values.without} of {units.counted(hits, 'line')} that match have no {field.removeprefix('a ')}"
+
+
 @dataclass(slots=True, kw_only=True)
 class _Output:
     """Writes results to stdout, and progress and errors to stderr."""
@@ -96,7 +122,8 @@ class _Output:
     screen: Screen
     progress: ProgressForm
     request: Request
-    counted_by: CountBy | None
+    top: int | None
+    with_fields: bool
     times: Times
     began: float = field(default_factory=time.monotonic)
     is_any: bool = False
@@ -140,7 +167,7 @@ class _Output:
         self.is_any = True
         self._clear()
         if self.as_json:
-            self._write(json_hit(hit, self.times))
+            self._write(json_hit(hit, self.times, with_fields=self.with_fields))
             return
         if self.request.before or self.request.after:
             hit, is_apart = self._groups.next(hit)
@@ -179,6 +206,7 @@ class _Output:
                 truncated=totals.is_truncated,
                 by=self.request.by.value,
                 time_from={origin.value: origins[origin] for origin in TimeOrigin},
+                **self._without(found),
                 **({"stored_until": shown_time(searched_until)} if searched_until else {}),
                 **({"unknown_formats": named} if named else {}),
             )
@@ -205,6 +233,11 @@ class _Output:
             return EXIT_UNREADABLE
         return EXIT_OK if self.is_any else EXIT_OTHER
 
+    def _without(self, found: Search) -> dict[str, int]:
+        """How many lines lack the field that is counted, for programs."""
+        counted = self.request.counted
+        return {"without_field": found.totals.values.without} if counted and counted.field else {}
+
     def _searched_until(self) -> int:
         """Lines that were stored then or later were not searched, ns. 0 means that all were."""
         _, until_ns = self.request.wanted.stored_span()
@@ -222,14 +255,17 @@ class _Output:
         """Write what would be read."""
         query, stored = self.request.query, sum(part.stored for part in parts)
         days = sorted({date_of(part.path) for part in parts})
-        raw, hosts = sum(part.raw for part in parts), len({part.host for part in parts})
+        raw, by_host = sum(part.raw for part in parts), Counter[str]()
+        for part in parts:
+            by_host[part.host] += part.raw
         if self.as_json:
             self._write_object(
                 "explain",
                 query=query.text,
                 literal=query.explained,
                 files=len(parts),
-                hosts=hosts,
+                hosts=len(by_host),
+                by_host=dict(by_host),
                 bytes_total=stored,
                 bytes_raw=raw,
                 days=days,
@@ -238,7 +274,7 @@ class _Output:
         else:
             rows = [
                 f"query    {query.explained}",
-                f"files    {len(parts)} of {hosts} hosts, {stored} bytes stored, {raw} bytes of text",
+                f"files    {len(parts)} of {len(by_host)} hosts, {stored} bytes stored, {raw} bytes of text",
                 f"days     {', '.join(days) or 'none'}",
             ]
             if self.request.is_by_event:
@@ -247,26 +283,37 @@ class _Output:
         self.flush()
 
     def _totals(self, found: Search) -> None:
-        buckets, by_name = Counter[int](), Counter[str]()
-        for number, each in found.totals.by_part.items():
+        buckets, leveled = Counter[int](), dict[int, dict[str, int]]()
+        for each in found.totals.by_part.values():
             self.is_any |= bool(each.hits)
             buckets.update(each.buckets)
-            part = found.parts[number]
-            names = {CountBy.HOST: part.host, CountBy.FILE: part.file, CountBy.ALL: "", None: ""}
-            by_name[names[self.counted_by]] += each.hits
+            for (start, level), hits in each.leveled.items():
+                levels = leveled.setdefault(start, {})
+                levels[level] = levels.get(level, 0) + hits
         if self.request.bucket_ns:
-            starts = sorted(buckets)
             drawn = histogram(buckets, self.request.bucket_ns, self.request.zone or dt.UTC)
-            listed = (json_line("bucket", start=shown_time(start), count=buckets[start]) for start in starts)
+            listed = (_bucket(start, buckets[start], leveled.get(start)) for start in sorted(buckets))
             self._write(b"".join(listed) if self.as_json else drawn)
-        if self.counted_by is not None:
-            counted = Counter({name: hits for name, hits in by_name.items() if hits or self.counted_by is CountBy.ALL})
-            if self.counted_by is CountBy.ALL and not counted:
-                counted[""] = 0
-            rows = sorted(counted.items(), key=lambda row: (-row[1], row[0]))
-            listed = (json_line("count", by=self.counted_by.value, name=name, count=hits) for name, hits in rows)
+        if self.request.counted is not None:
+            counted = self._counts(found)
+            ordered = sorted(counted.items(), key=lambda row: (-row[1], row[0]))
+            most = self.top or (TOP_VALUES if self.request.counted.by is CountBy.FIELD else None)
+            rows, rest = ordered[:most], ordered[most:] if most else []
+            by = self.request.counted.name
+            listed = (json_line("count", by=by, name=name, count=hits) for name, hits in rows)
             self._write(b"".join(listed) if self.as_json else counts(rows))
+            self.notes(_count_notes(found, rest, self.request.counted.field))
         self.flush()
+
+    def _counts(self, found: Search) -> Mapping[str, int]:
+        counted, by_name = self.request.counted, Counter[str]()
+        if counted is not None and counted.is_of_lines:
+            return found.totals.values.lines
+        is_all = counted is not None and counted.by is CountBy.ALL
+        for number, each in found.totals.by_part.items():
+            part = found.parts[number]
+            by_name["" if is_all else part.host if counted and counted.by is CountBy.HOST else part.file] += each.hits
+        return {"": by_name[""]} if is_all else {name: hits for name, hits in by_name.items() if hits}
 
     def _idle(self, found: Search) -> None:
         self._name_unreadable(found)

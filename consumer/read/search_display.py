@@ -8,12 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from consumer.read.display import VERSION, Screen, Times, colour, decoded, printable, shown_in
+from consumer.read.fields import fields_of
 from consumer.read.file_search import ContextLine
 from consumer.read.piece import Piece
 
 BARS = " ▏▎▍▌▋▊▉█"
 """Eighths of a character."""
 MAX_BAR = 50
+MAX_FIELDS = 200
+"""Fields of one line that are written."""
 MAX_SHOWN = 100_000
 """Lines of context that are remembered, so that none is shown twice."""
 MAX_ROWS = 2000
@@ -36,12 +39,16 @@ def json_line(kind: str, **fields: Any) -> bytes:
     return json.dumps({"v": VERSION, "type": kind, **fields}, separators=(",", ":")).encode() + b"\n"
 
 
-def json_hit(hit: ShownHit, times: Times) -> bytes:
+def json_hit(hit: ShownHit, times: Times, *, with_fields: bool = False) -> bytes:
     """A hit for programs: `time` is that of storing, `event_time` the one in the line."""
     piece = hit.piece
     more: dict[str, Any] = {"cut": True} if hit.is_cut else {}
     if piece.zone:
         more["zone"] = piece.zone
+    if with_fields:
+        more["fields"] = fields = dict[str, list[str]]()
+        for name, value in fields_of(piece.text.partition(b"\n")[0])[:MAX_FIELDS]:
+            fields.setdefault(name, []).append(value)
     return json_line(
         "hit",
         time=shown_in(dt.UTC, piece.stored_ns[0] if piece.stored_ns else piece.time_ns),

@@ -14,7 +14,7 @@ import signal
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -23,6 +23,7 @@ from consumer.archive.event_times import TimeOrigin
 from consumer.archive.parts import Part
 from consumer.archive.segment_io import BROKEN
 from consumer.archive.segment_reader import RemovedError
+from consumer.read.counting import Values
 from consumer.read.file_search import FileSearch, Found, Hit
 from consumer.read.neighbours import Neighbours
 from consumer.read.search_request import Request
@@ -60,6 +61,7 @@ class Totals:
     is_approximate: bool = False  #: too many hits waited, or one came too late: their order is not exact
     origins: Counter[TimeOrigin] = field(default_factory=Counter)  #: of the times of hits
     by_part: dict[int, Found] = field(default_factory=dict)
+    values: Values = field(default_factory=Values)  #: of all parts
 
 
 class _Progress(NamedTuple):
@@ -217,7 +219,8 @@ class Search:
         if done.error:
             self.unreadable.append(Unreadable(self.parts[done.number].path, done.error))
         if done.found is not None:
-            self.totals.by_part[done.number] = done.found
+            self.totals.values.merge(done.found.values)
+            self.totals.by_part[done.number] = replace(done.found, values=Values())  # all of them would fill memory
             self.totals.bytes_read += max(0, done.found.bytes_read - task.bytes_read)
             self.totals.origins.update(done.found.origins)
             if self._request.counts_only:

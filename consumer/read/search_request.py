@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from consumer.archive.event_times import TimeOf
 from consumer.archive.parts import Part
 from consumer.archive.selection import Allowance, Wanted, wanted_of, zone_of
+from consumer.read.counting import CountBy, Counted, counted_by
 from consumer.read.options import SearchOptions
 from consumer.read.query import Case, Options, Query, Unit, parse, parse_fixed
 from shipper.errors import UsageError
@@ -25,6 +26,7 @@ class Request:
     before: int = 0  #: lines of context
     after: int = 0
     counts_only: bool = False
+    counted: Counted | None = None  #: what hits are counted by
     bucket_ns: int = 0  #: of the histogram; 0: none
     limit: int = 0  #: at most so many hits are wanted; 0: all
     newest_first: bool = False
@@ -46,6 +48,12 @@ class Request:
         """Whether the own times of lines matter: they do not where all lines are only counted."""
         is_selecting = self.wanted.since_ns or self.wanted.until_ns is not None or self.bucket_ns
         return self.is_by_event and bool(is_selecting or not self.counts_only)
+
+    @property
+    def reads_back(self) -> bool:
+        """Whether files are read from their end, because only the newest lines count."""
+        is_plain = self.unit is Unit.LINE and not (self.before or self.after or self.bucket_ns or self.counts_only)
+        return self.newest_first and bool(self.limit) and is_plain
 
     def allowance(self, part: Part) -> Allowance:
         """How far the time of a line of a part and its stored time may be apart, as far as the order goes.
@@ -88,12 +96,20 @@ def request_of(options: SearchOptions) -> Request:
         raise UsageError("-f excludes --by event: lines that arrive are not sorted", hint="search without -f")
     if options.newest_first and options.limit == 0 and not counts_only:
         raise UsageError("--newest-first needs a limit", hint="leave out --limit 0")
+    counted = counted_by(options.count) if options.count is not None else None
+    if counted == Counted(CountBy.FIELD):
+        raise UsageError("--count: the name of a field is missing", hint="write --count status, host, file or level")
+    if options.top and counted is None:
+        raise UsageError("--top needs --count", hint="--limit N shows at most N lines")
+    if options.fields and not (options.as_json and not counts_only):
+        raise UsageError("--fields needs --json, and lines that are shown", hint="add --json, or leave out --count")
     return Request(
         query=query,
         wanted=wanted,
         before=max(options.context, options.before_context),
         after=max(options.context, options.after_context),
         counts_only=counts_only,
+        counted=counted,
         bucket_ns=max(1, round(bucket * NANOSECONDS)) if bucket else 0,
         limit=0 if counts_only else DEFAULT_LIMIT if options.limit is None else options.limit,
         newest_first=options.newest_first,

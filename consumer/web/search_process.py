@@ -26,6 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from consumer.archive.selection import globs_of_hosts, zone_of
 from consumer.read.display import shown_time
 from consumer.read.query import parse
+from consumer.read.severity import SEVERITY_WORDS
 from shipper.errors import UsageError
 from shipper.layout import NANOSECONDS
 from shipper.moments import moment
@@ -33,15 +34,10 @@ from shipper.moments import moment
 MOST_LINES = 5_000
 FOLLOW_SINCE = "1m"
 """A live view begins with the lines of this time before now."""
+MOST_VALUES = 50
+"""Values of a field that are counted for the page."""
 CONTEXT_SECONDS = 120
 """Before and after the stored time of a line whose neighbours are requested, where that time is an estimate."""
-SEVERITY_WORDS = {
-    "error": "emerg|emergency|panic|alert|crit|critical|fatal|err|error|severe",
-    "warning": "warn|warning",
-    "info": "info|information|notice",
-    "debug": "debug|trace|verbose",
-}
-"""A line has a severity when it has one of these words; case does not matter."""
 
 Text = Annotated[str, Field(max_length=1024)]
 Pattern = Annotated[str, Field(min_length=1, max_length=1024)]
@@ -75,7 +71,10 @@ class SearchRequest(_SearchRequest):
     follow: bool = False
     case_sensitive: bool = False  #: also for a query without a capital letter
     around: Around | None = None
+    records: bool = False  #: lines with a time, each with the lines without one after it
     buckets: Annotated[int, Field(ge=0, le=366 * 86400)] = 0  #: seconds; count all lines over time, and send none
+    count: Annotated[str, Field(max_length=256)] = ""  #: name of a field; count all lines by its values, and send none
+    only_hosts: bool = False  #: send the hosts that have text of that time, and read none
     limit: Annotated[int, Field(ge=1, le=MOST_LINES)] = 1_000
     longer: bool = False  #: with the higher limits of time and bytes
 
@@ -85,6 +84,7 @@ class SearchCommand(NamedTuple):
 
     request: SearchRequest
     arguments: tuple[str, ...]  #: of `fshipper`
+    details: tuple[str, ...]  #: more of them, for the page alone
     since: str  #: RFC 3339; empty: from the beginning
     until: str
 
@@ -116,7 +116,7 @@ def command(request: SearchRequest) -> SearchCommand:
     files = request.files
     if request.around:
         files = tuple(glob.escape(each) for each in files)
-    for each in hosts + files:
+    for each in (*hosts, *files, request.count):
         if not each.isprintable():
             raise UsageError(f"{each!a} has control characters", hint="write the name as it is in the list")
     since, until = shown_time(since_ns) if since_ns else "", shown_time(until_ns) if until_ns else ""
@@ -127,18 +127,27 @@ def command(request: SearchRequest) -> SearchCommand:
     else:
         options += [f"--since={since}"] if since else []
         options += [f"--until={until}"] if until else []
-    if request.by == "stored" and not (request.follow or request.around):
-        options.append("--by=stored")
-    if request.buckets:
-        options.append(f"--histogram={request.buckets}s")
-    elif request.around:
-        options += ["--by=stored", "--limit=0"]  # in the order of the file
-        options += [] if request.around.until else [f"--context={request.around.lines}"]
-    else:
-        options += ["--newest-first"] if request.order == "newest" and not request.follow else []
-        options.append(f"--limit={request.limit}")
+    if not (request.follow or request.around):
+        options += ["--by=stored"] if request.by == "stored" else []
+        options += ["--records"] if request.records else []
+    wanted, details = _wanted(request)
     query = "" if request.around else _query(request)
-    return SearchCommand(request, ("search", *options, "--", query, *hosts), since, until)
+    return SearchCommand(request, ("search", *options, *wanted, "--", query, *hosts), tuple(details), since, until)
+
+
+def _wanted(request: SearchRequest) -> tuple[list[str], list[str]]:
+    """The options for what is sent: those of the command that the page shows, and those for the page alone."""
+    if request.only_hosts:
+        return [], ["--explain"]
+    if request.count:
+        return [f"--count=field:{request.count}"], [f"--top={MOST_VALUES}"]
+    if request.buckets:
+        return [f"--histogram={request.buckets}s"], ["--count=level"]
+    if request.around:
+        context = [] if request.around.until else [f"--context={request.around.lines}"]
+        return ["--by=stored", "--limit=0", *context], []  # in the order of the file
+    newest = ["--newest-first"] if request.order == "newest" and not request.follow else []
+    return [*newest, f"--limit={request.limit}"], ["--fields"]
 
 
 def _query(request: SearchRequest) -> str:

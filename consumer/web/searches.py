@@ -55,8 +55,10 @@ FOR_PROGRAMS = ("--json", "--progress=json", f"--jobs={min(4, os.cpu_count() or 
 
 
 MOST_NOTES = 5
+MOST_HOSTS = 2_000
+"""Hosts that the page is sent, those with the most text."""
 HIT_FIELDS = ("time", "host", "file", "offset", "line")
-TIME_FIELDS = ("event_time", "time_from", "stored_between", "zone")
+KNOWN_FIELDS = ("event_time", "time_from", "stored_between", "zone", "fields", "cut")
 """Of a hit that has them."""
 
 
@@ -153,7 +155,7 @@ class Searches:
     def start(self, found: SearchCommand) -> SearchProcess:
         """The process of a search. Raises OSError."""
         verb, *rest = found.arguments
-        arguments = [verb, *FOR_PROGRAMS, *self._options, *rest]
+        arguments = [verb, *FOR_PROGRAMS, *found.details, *self._options, *rest]
         return SearchProcess(arguments, limits_of(found.request), is_live=found.request.follow)
 
     def shown(self, found: SearchCommand) -> str:
@@ -243,10 +245,10 @@ class RunningSearch:
                 yield b"\n"
             case {"type": "hit"}:
                 self._hits += 1
-                times = {name: line[name] for name in TIME_FIELDS if name in line}
-                yield self._object("hit", **{name: line.get(name) for name in HIT_FIELDS}, **times)
-            case {"type": "bucket"}:
-                yield self._object("bucket", start=line.get("start"), count=line.get("count"))
+                known = {name: line[name] for name in KNOWN_FIELDS if name in line}
+                yield self._object("hit", **{name: line.get(name) for name in HIT_FIELDS}, **known)
+            case {"type": "bucket" | "count" | "explain"}:
+                yield from self._counted(line)
             case {"type": "progress", "bytes_read": int(read), "bytes_total": total}:
                 self._read = read
                 yield self._object("progress", bytes_read=read, bytes_total=total)
@@ -257,6 +259,20 @@ class RunningSearch:
             case {"type": "summary", "bytes_read": int(read), "truncated": truncated}:
                 self._stored_until = str(line.get("stored_until", ""))
                 self._read, self._is_truncated, self._is_complete = read, bool(truncated), True
+                if self.found.request.count:
+                    yield self._object("counted", lines=line.get("hits"), without=line.get("without_field"))
+
+    def _counted(self, line: dict[str, Any]) -> Iterator[bytes]:
+        """What the page is sent for an object with counts."""
+        match line:
+            case {"type": "bucket"}:
+                levels = line.get("levels", {})
+                yield self._object("bucket", start=line.get("start"), count=line.get("count"), levels=levels)
+            case {"type": "count", "name": name, "count": count} if self.found.request.count:
+                yield self._object("count", name=name, count=count)
+            case {"type": "explain", "by_host": dict(by_host)}:
+                most = sorted(by_host.items(), key=lambda each: (-each[1], each[0]))[:MOST_HOSTS]
+                yield self._object("hosts", hosts=most, total=len(by_host))
 
     def _trouble(self, code: int) -> dict[str, Any]:
         fields: dict[str, Any] = {
