@@ -118,6 +118,21 @@ MAX_FILE_NAME = 100
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 
+@dataclass(frozen=True, slots=True)
+class HostDate:
+    """A host's lines on one day."""
+
+    date: str
+    lines: int
+    errors: int
+    warnings: int
+
+    @property
+    def others(self) -> int:
+        """Lines of other levels; a last line without a newline has a level and is no line."""
+        return max(0, self.lines - self.errors - self.warnings)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostPage:
     """What the page of one host shows."""
@@ -125,6 +140,7 @@ class HostPage:
     reasons: tuple[str, ...]  #: why it has a page
     hours: tuple[int, ...]  #: lines by hour; empty for hosts that are not among the largest
     day: HostDay
+    week: tuple[HostDate, ...]  #: the days before, oldest first, and the day
     accounts: tuple[HostAudit, ...]  #: one for each partition
     troubles: tuple[Trouble, ...]
     files: tuple[RateChange, ...]  #: its log files with error lines
@@ -180,6 +196,7 @@ def host_pages(facts: Facts, evidence: Evidence) -> list[HostPage]:
                 reasons=tuple(texts),
                 hours=hours.get(host, ()),
                 day=host_day(series[host], whole, enough=facts.history.enough),
+                week=_week(series[host], evidence),
                 accounts=tuple(one for one in evidence.account.hosts if one.host == host),
                 troubles=tuple(one for one in evidence.account.troubles if one.host == host)[:MAX_ROWS],
                 files=tuple(sorted(files, key=lambda rate: (-rate.errors, rate.file))[:MAX_ROWS]),
@@ -187,3 +204,9 @@ def host_pages(facts: Facts, evidence: Evidence) -> list[HostPage]:
             )
         )
     return made
+
+
+def _week(host: HostSeries, evidence: Evidence) -> tuple[HostDate, ...]:
+    before = zip(evidence.before, host.lines_before, host.errors_before, host.warnings_before, strict=True)
+    days = [HostDate(*day) for day in before]
+    return (*days, HostDate(evidence.date, host.lines, host.errors, host.warnings))
