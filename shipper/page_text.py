@@ -46,6 +46,18 @@ def with_sheets(text: str) -> str:
     return text
 
 
+MAX_FILE_NAME = 100
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
+
+
+def host_page_name(host: str) -> str:
+    """The file of a host's report: a name that no host can choose to leave the directory or to meet another's."""
+    plain = _UNSAFE.sub("_", host)[:MAX_FILE_NAME]
+    if plain == host and not host.startswith("."):
+        return f"{plain}.html"
+    return f"{plain.lstrip('.')}-{hashlib.sha256(host.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}.html"
+
+
 def icon() -> Answer:
     """The icon of the pages."""
     return Answer("image/svg+xml", _ICON)

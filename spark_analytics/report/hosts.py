@@ -1,8 +1,6 @@
 """Hosts of a day: silent, new, and with an unusual volume, and the facts of the pages of single hosts. Pure."""
 
 import datetime as dt
-import hashlib
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -114,9 +112,6 @@ MAX_PAGES = 60
 MAX_ROWS = 50
 """Maximum rows of a list on such a page."""
 
-MAX_FILE_NAME = 100
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
-
 
 @dataclass(frozen=True, slots=True)
 class HostDate:
@@ -145,14 +140,6 @@ class HostPage:
     troubles: tuple[Trouble, ...]
     files: tuple[RateChange, ...]  #: its log files with error lines
     sign_ins: tuple[PasswordSignIn, ...]
-
-
-def page_name(host: str) -> str:
-    """The file of a host's page: a name that no host can choose to leave the directory or to meet another's."""
-    plain = _UNSAFE.sub("_", host)[:MAX_FILE_NAME]
-    if plain == host and not host.startswith("."):
-        return f"{plain}.html"
-    return f"{plain.lstrip('.')}-{hashlib.sha256(host.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}.html"
 
 
 def reasons(facts: Facts) -> Mapping[str, list[str]]:

@@ -15,6 +15,7 @@ import itertools
 import re
 import shlex
 import urllib.parse
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -100,6 +101,7 @@ def _rendered(facts: Facts, rows: int, characters: int, lines: int, links: Links
         state=facts.verdict.state.value,
         judgements=_judgements(facts),
         findings=_finding_rows(facts, links),
+        by_severity=Counter(one.severity.value for one in facts.verdict.findings).items(),
         changes=_changes(facts),
         host_map=svg_charts.host_map(facts.completeness.cells),
         hours=svg_charts.stacked_hours(

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from shipper.page_text import host_page_name
 from spark_analytics.report import hosts, html, json_export, text
 from spark_analytics.report.day_changes import day_changes
 from spark_analytics.report.inputs import Evidence
@@ -85,7 +86,7 @@ def publish(out: Location, facts: Facts, evidence: Evidence, rows: int = 20, bro
         browse=browse,
         previous=max((date for date in known if date < facts.date), default=""),
         next=min((date for date in known if date > facts.date), default=""),
-        hosts={page.day.host: hosts.page_name(page.day.host) for page in pages},
+        hosts={page.day.host: host_page_name(page.day.host) for page in pages},
         changes=day_changes(facts, earlier),
     )
     locations.remove(day / "host")  # pages of an earlier report of the day

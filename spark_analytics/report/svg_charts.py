@@ -18,6 +18,8 @@ from spark_analytics.report.zone_times import HOURS, Clock
 SHADES = 6
 MAP_COLUMNS = 40
 DAY_LABELS = 7
+FEW_COLUMNS = 14
+"""Columns that are as wide as their labels."""
 _STEP = 12
 READOUT = Markup('<p class="readout" aria-hidden="true"></p>')
 """Where the script shows the column at the pointer. Without a script the browser shows its tip."""
@@ -144,7 +146,7 @@ class DayColumn(NamedTuple):
         return sum(value for _, value in self.parts)
 
 
-def day_bars(days: Sequence[DayColumn], columns: int = 14) -> Markup:
+def day_bars(days: Sequence[DayColumn], columns: int = FEW_COLUMNS) -> Markup:
     """A column for each day, oldest first. The axis is as long as `columns` at least."""
     top = nice_ceiling(max((max(day.value, day.before) for day in days), default=0))
     places = max(len(days), columns)
@@ -179,7 +181,8 @@ def _day_labels(days: Sequence[str], places: int) -> Markup:
     names = [name[5:] if (last - index) % every == 0 else "" for index, name in enumerate(days)]
     names += [""] * (places - len(days))
     labels = Markup("").join(Markup("<span>{}</span>").format(name) for name in names)
-    return Markup('<div class="days" aria-hidden="true">{}</div>').format(labels)
+    many = " many" if places > FEW_COLUMNS else ""
+    return Markup('<div class="days{}" aria-hidden="true">{}</div>').format(many, labels)
 
 
 def _grid(width: int) -> Markup:
