@@ -46,6 +46,7 @@ SUMMARIES = {
     "report": "Make the tables and the report of a day (Spark)",
     "server": "Run a NATS server with JetStream on this machine",
     "install": "Write the systemd units and the configuration of this machine",
+    "capacity": "Compute disk, memory, cores and streams for a number of hosts",
     "demo": "See it all work, with kills on the way, in two minutes",
     "version": "Print the version",
 }

@@ -11,10 +11,9 @@ import importlib.resources
 import re
 
 from shipper.http_endpoints import Answer
+from shipper.page_sheets import with_sheets
 
 NAVIGATION = "<!--navigation-->"
-SHEETS = ("base", "parts")
-"""The shared style sheets; `/*base*/` in a style stands for the first one."""
 _ICON = (
     b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx="8" cy="8" r="6" fill="#6b7785"/></svg>'
 )
@@ -35,27 +34,6 @@ def page(package: str, name: str = "page.html", navigation: str = "") -> Answer:
 
 
 NONE = "'none'"
-
-
-def with_sheets(text: str) -> str:
-    """`text` with the shared style sheets that it names."""
-    for name in SHEETS:
-        if (mark := f"/*{name}*/") in text:
-            sheet = importlib.resources.files("shipper") / "pages" / f"{name}.css"
-            text = text.replace(mark, sheet.read_text(encoding="utf-8"))
-    return text
-
-
-MAX_FILE_NAME = 100
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
-
-
-def host_page_name(host: str) -> str:
-    """The file of a host's report: a name that no host can choose to leave the directory or to meet another's."""
-    plain = _UNSAFE.sub("_", host)[:MAX_FILE_NAME]
-    if plain == host and not host.startswith("."):
-        return f"{plain}.html"
-    return f"{plain.lstrip('.')}-{hashlib.sha256(host.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}.html"
 
 
 def icon() -> Answer:

@@ -5,7 +5,7 @@ import re
 import pytest
 from harness.page_tokens import ROOT, STYLES, strangers, style_of
 
-from shipper.page_text import with_sheets
+from shipper.page_sheets import with_sheets
 
 
 @pytest.mark.parametrize("path", STYLES)

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from shipper.http_endpoints import Answer
-from shipper.page_text import host_page_name
+from shipper.page_sheets import host_page_name
 
 MOST_BYTES = 64 * 1024**2
 """Size of a file that is sent."""
 HEAD_BYTES = 4 * 1024
 """The policy of a page is within its first bytes."""
 MOST_DAYS = 60
-"""Days in which a page about a host is looked for."""
+"""Maximum days whose pages are checked for a host, the newest first."""
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _DATE = r"(?:latest|\d{4}-\d\d-\d\d)"
 _PAGE = re.compile(

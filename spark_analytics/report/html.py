@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import jinja2
 from markupsafe import Markup
 
-from shipper.page_text import with_sheets
+from shipper.page_sheets import with_sheets
 from spark_analytics.metrics import events, statistics
 from spark_analytics.report import json_export, number_format, svg_charts
 from spark_analytics.report.content import BAD_LEVELS
@@ -154,7 +154,7 @@ class FindingRow(NamedTuple):
 
 
 def _finding_rows(facts: Facts, links: Links) -> list[FindingRow]:
-    """The findings, most urgent first: those that need an act, a look, and notes."""
+    """The findings, most urgent first: then what is to be checked, then notes."""
     severities = list(Severity)
     made = []
     for finding in sorted(facts.verdict.findings, key=lambda one: severities.index(one.severity)):

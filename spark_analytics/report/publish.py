@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from shipper.page_text import host_page_name
+from shipper.page_sheets import host_page_name
 from spark_analytics.report import hosts, html, json_export, text
 from spark_analytics.report.day_changes import day_changes
 from spark_analytics.report.inputs import Evidence

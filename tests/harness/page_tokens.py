@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from harness.browser import Browser
-from shipper.page_text import with_sheets
+from shipper.page_sheets import with_sheets
 
 ROOT = Path(__file__).resolve().parents[2]
 STYLES = (

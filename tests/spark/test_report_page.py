@@ -15,7 +15,7 @@ import nights
 import pytest
 from nights import a_day, a_trouble, an_account
 
-from shipper.page_text import host_page_name, with_sheets
+from shipper.page_sheets import host_page_name, with_sheets
 from spark_analytics.report import (
     build,
     json_export,
