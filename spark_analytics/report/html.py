@@ -151,6 +151,7 @@ class FindingRow(NamedTuple):
     trend: Markup
     usual: str
     today: str
+    what: str  #: what is counted, for the number of today
 
 
 def _finding_rows(facts: Facts, links: Links) -> list[FindingRow]:
@@ -163,7 +164,9 @@ def _finding_rows(facts: Facts, links: Links) -> list[FindingRow]:
         trend, usual, today = _trend(finding, facts)
         word = finding.severity.value if finding.state in _CALM_STATES else finding.state.value
         is_new = bool(links.changes.yesterday) and is_judged and not since
-        made.append(FindingRow(finding, word, since, is_new, trend, usual, today))
+        what = finding.trend.what if finding.trend else ""
+        what = what.removesuffix("s") if today == "1" else what
+        made.append(FindingRow(finding, word, since, is_new, trend, usual, today, what))
     return made
 
 
