@@ -56,6 +56,7 @@ GROUPS = {
         "join": "Join a site: key, configuration, start",
         "leave": "Leave the site: the key of this host ends",
         "hosts": "Give hosts keys and least rights, and take them back",
+        "capacity": "Compute disk, memory, cores and streams for a number of hosts",
     },
     "This command": {
         "completion": "Print the completion for bash, zsh or fish",

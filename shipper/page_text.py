@@ -1,7 +1,7 @@
 """Pages as one file each: the shared style sheet, the navigation, and a policy that allows exactly their own script.
 
-A page is `page.html` of a package. `/*base*/` in its style stands for the shared style sheet, `<!--navigation-->` for
-the links to the other pages. Both also belong to the report, whose files have no server.
+A page is `page.html` of a package. `/*base*/` in its style stands for colours, type and spaces, `/*parts*/` for the
+parts made of them, `<!--navigation-->` for the links to the other pages. The files of the report have the same.
 """
 
 import base64
@@ -11,8 +11,9 @@ import importlib.resources
 import re
 
 from shipper.http_endpoints import Answer
+from shipper.page_sheets import with_sheets
 
-BASE, NAVIGATION = "/*base*/", "<!--navigation-->"
+NAVIGATION = "<!--navigation-->"
 _ICON = (
     b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx="8" cy="8" r="6" fill="#6b7785"/></svg>'
 )
@@ -23,7 +24,7 @@ HEADERS = {"Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY", "Cross-O
 def page(package: str, name: str = "page.html", navigation: str = "") -> Answer:
     """A page. A browser may use its own script and style, connect to its origin, and do no more."""
     text = (importlib.resources.files(package) / name).read_text(encoding="utf-8")
-    text = text.replace(BASE, base_style()).replace(NAVIGATION, navigation)
+    text = with_sheets(text).replace(NAVIGATION, navigation)
     script, style = (_sums(text, tag) for tag in ("script", "style"))
     policy = (
         f"default-src 'none'; script-src {script or NONE}; style-src {style}; connect-src 'self'; img-src 'self' data:;"
@@ -33,11 +34,6 @@ def page(package: str, name: str = "page.html", navigation: str = "") -> Answer:
 
 
 NONE = "'none'"
-
-
-def base_style() -> str:
-    """The style sheet that all pages share."""
-    return (importlib.resources.files("shipper") / "pages" / "base.css").read_text(encoding="utf-8")
 
 
 def icon() -> Answer:

@@ -19,7 +19,7 @@ from spark_analytics.tables import parquet, schemas
 from spark_analytics.tables.day_tables import DayTables, HourCell, Row, RowKey, WebSums
 from spark_analytics.tables.store import SMALL, Tables
 
-_COMPARED = ("file_daily", "host_daily", "pattern_daily", "auth_daily", "access_top")
+_COMPARED = ("file_daily", "host_daily", "pattern_daily", "event_daily", "auth_daily", "access_top")
 """The tables whose days before are read."""
 
 MAX_WATCHED = 5000

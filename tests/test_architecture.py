@@ -29,6 +29,7 @@ PURE = frozenset(
         "moments",
         "ports",
         "edit_map",
+        "page_sheets",
         "heartbeat",
         "stream_source",
         "duplicates",

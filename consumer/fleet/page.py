@@ -7,6 +7,7 @@ The events are JSON of bounded size, with every name made printable.
 
 import contextlib
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,6 +43,7 @@ class About(NamedTuple):
     archive: str
     began: float  #: seconds since 1970
     search: str = ""  #: path of the search page, to which hosts are linked; empty: there is none
+    report: str = ""  #: path to which the name of a host is added for its newest report; empty: there is none
 
 
 def snapshot(
@@ -53,6 +55,7 @@ def snapshot(
     """
     fleet = view.fleet or Fleet(at=view.at)
     troubles = _troubles(fleet, view.disk, collecting)
+    rows = by_cause(troubles)
     content = {
         "about": about._asdict(),
         "at": view.at,
@@ -64,8 +67,8 @@ def snapshot(
         "lag": fleet.lag,
         "verdict": _verdict(fleet, troubles),
         "backlog": _backlog(fleet),
-        "troubles": [each._asdict() for each in troubles[:MOST_TROUBLES]],
-        "troubles_total": len(troubles),
+        "troubles": [each._asdict() for each in rows[:MOST_TROUBLES]],
+        "troubles_total": len(rows),
         "hosts": [host | {"behind": host["behind"][:NO_FILES]} for host in map(host_json, _most_telling(fleet.hosts))],
         "hosts_total": len(fleet.hosts),
         "partitions": [_partition(each, collecting) for each in fleet.partitions[:MOST_PARTITIONS]],
@@ -109,6 +112,28 @@ def _troubles(fleet: Fleet, disk: Disk | None, collecting: Mapping[str, Any]) ->
         given_up = f"{messages} that the server gave up delivering: fshipper dlq ls"
         found.append(Problem("dead letters", "given up", given_up, NOTE))
     return found
+
+
+_AMOUNT = re.compile(r"\d[\d.,]*(?: (?:[KMGTP]iB|B|s|min|h|d|ms)\b)?")
+NAMED_HOSTS = 3
+
+
+def by_cause(troubles: Sequence[Problem]) -> list[Problem]:
+    """One row for each cause: hosts whose reasons differ in amounts only are in one, in the place of the first."""
+    groups: dict[tuple[str, str, str], list[Problem]] = {}
+    for each in troubles:
+        cause = _AMOUNT.sub("#", each.why) if each.kind == "host" else f"{each.what} {each.why}"
+        groups.setdefault((each.kind, each.state, cause), []).append(each)
+    return [_row_of(group) for group in groups.values()]
+
+
+def _row_of(group: Sequence[Problem]) -> Problem:
+    first = group[0]
+    if len(group) == 1:
+        return first
+    names = ", ".join(each.what for each in group[:NAMED_HOSTS])
+    more = f" and {len(group) - NAMED_HOSTS} more" if len(group) > NAMED_HOSTS else ""
+    return first._replace(what=f"{counted(len(group), 'host')}: {names}{more}", why=f"{first.what}: {first.why}")
 
 
 def _own_troubles(disk: Disk | None, collecting: Mapping[str, Any]) -> Iterator[Problem]:

@@ -18,7 +18,7 @@ from consumer.web.access_control import AccessControl, ProxyUsers
 from consumer.web.access_link import link_shown, opened_in_browser
 from consumer.web.accounts import AccountFile
 from consumer.web.options import WebOptions
-from consumer.web.pages import SEARCH, SIGN_IN, BrowsePages, WebPages
+from consumer.web.pages import OF_HOST, REPORT, SEARCH, SIGN_IN, BrowsePages, WebPages
 from consumer.web.report_files import ReportFiles
 from consumer.web.roles import Role
 from consumer.web.searches import Searches
@@ -61,7 +61,7 @@ def web(options: WebOptions) -> None:
     access = AccessControl(users, _checked_accounts(found))
     searches = Searches(archive, options.config)
     watcher = FleetWatcher(FleetPoller(settings.nats, settings.logs.subject, name="web"), archive)
-    about = About("", shipper.__version__, str(archive), time.time(), search=SEARCH)
+    about = About("", shipper.__version__, str(archive), time.time(), search=SEARCH, report=f"{REPORT}{OF_HOST}")
     readers = Readers(watcher, lambda view: snapshot(about, view, {}, None))
     pages = WebPages(access, searches, ReportFiles(found.report.absolute()), watcher, readers)
     server = PageServer(

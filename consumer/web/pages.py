@@ -27,6 +27,8 @@ from shipper.subjects import checked_host
 from shipper.units import printable
 
 SEARCH, REPORT, SIGN_IN = "/logs/", "/report/", "/sign-in"
+OF_HOST = "host/"
+"""Below the reports: the newest page about a host."""
 
 
 def common_routes(status: Callable[[], Mapping[str, Any]]) -> Iterable[PageRoute]:
@@ -197,6 +199,8 @@ class WebPages:
         if self._access.user_of_pages(request) is None:
             return _moved(f"{SIGN_IN}?next={quote(request.path)}")
         name = request.path.removeprefix(REPORT)
+        if name.startswith(OF_HOST):
+            return _moved(REPORT + quote(self._reports.newest_of_host(name.removeprefix(OF_HOST)), safe="/#"))
         match self._reports.answer(name):
             case Answer() as found:
                 return found

@@ -1,16 +1,21 @@
 """The pages and sheets in the directory of the reports, read as this program's user, by names that reports have."""
 
+import contextlib
 import html
 import re
 from pathlib import Path
 from typing import NamedTuple
 
 from shipper.http_endpoints import Answer
+from shipper.page_sheets import host_page_name
 
 MOST_BYTES = 64 * 1024**2
 """Size of a file that is sent."""
 HEAD_BYTES = 4 * 1024
 """The policy of a page is within its first bytes."""
+MOST_DAYS = 60
+"""Maximum days whose pages are checked for a host, the newest first."""
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _DATE = r"(?:latest|\d{4}-\d\d-\d\d)"
 _PAGE = re.compile(
     rf"index\.html|week-\d{{4}}-W\d\d\.html|{_DATE}/report\.html|{_DATE}/host/[^/\x00-\x1f]{{1,250}}\.html"
@@ -56,6 +61,18 @@ class ReportFiles:
             return _page(content)
         headers = {"Content-Disposition": f'attachment; filename="{wanted.replace("/", "-")}"'}
         return Answer(_KINDS[wanted.rpartition(".")[2]], content, headers=headers)
+
+    def newest_of_host(self, host: str) -> str:
+        """The newest page about `host`, else the hosts of the newest day; empty: there is no report at all."""
+        name = host_page_name(host)
+        with contextlib.suppress(OSError):
+            days = sorted((each.name for each in self.directory.iterdir() if _DAY.fullmatch(each.name)), reverse=True)
+            for day in days[:MOST_DAYS]:
+                if (self.directory / day / "host" / name).is_file():
+                    return f"{day}/host/{name}"
+            if days:
+                return f"{days[0]}/report.html#hosts"
+        return ""
 
 
 def _read(path: Path) -> bytes:

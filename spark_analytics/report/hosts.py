@@ -1,8 +1,6 @@
 """Hosts of a day: silent, new, and with an unusual volume, and the facts of the pages of single hosts. Pure."""
 
 import datetime as dt
-import hashlib
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -114,8 +112,20 @@ MAX_PAGES = 60
 MAX_ROWS = 50
 """Maximum rows of a list on such a page."""
 
-MAX_FILE_NAME = 100
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
+
+@dataclass(frozen=True, slots=True)
+class HostDate:
+    """A host's lines on one day."""
+
+    date: str
+    lines: int
+    errors: int
+    warnings: int
+
+    @property
+    def others(self) -> int:
+        """Lines of other levels; a last line without a newline has a level and is no line."""
+        return max(0, self.lines - self.errors - self.warnings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,18 +135,11 @@ class HostPage:
     reasons: tuple[str, ...]  #: why it has a page
     hours: tuple[int, ...]  #: lines by hour; empty for hosts that are not among the largest
     day: HostDay
+    week: tuple[HostDate, ...]  #: the days before, oldest first, and the day
     accounts: tuple[HostAudit, ...]  #: one for each partition
     troubles: tuple[Trouble, ...]
     files: tuple[RateChange, ...]  #: its log files with error lines
     sign_ins: tuple[PasswordSignIn, ...]
-
-
-def page_name(host: str) -> str:
-    """The file of a host's page: a name that no host can choose to leave the directory or to meet another's."""
-    plain = _UNSAFE.sub("_", host)[:MAX_FILE_NAME]
-    if plain == host and not host.startswith("."):
-        return f"{plain}.html"
-    return f"{plain.lstrip('.')}-{hashlib.sha256(host.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}.html"
 
 
 def reasons(facts: Facts) -> Mapping[str, list[str]]:
@@ -180,6 +183,7 @@ def host_pages(facts: Facts, evidence: Evidence) -> list[HostPage]:
                 reasons=tuple(texts),
                 hours=hours.get(host, ()),
                 day=host_day(series[host], whole, enough=facts.history.enough),
+                week=_week(series[host], evidence),
                 accounts=tuple(one for one in evidence.account.hosts if one.host == host),
                 troubles=tuple(one for one in evidence.account.troubles if one.host == host)[:MAX_ROWS],
                 files=tuple(sorted(files, key=lambda rate: (-rate.errors, rate.file))[:MAX_ROWS]),
@@ -187,3 +191,9 @@ def host_pages(facts: Facts, evidence: Evidence) -> list[HostPage]:
             )
         )
     return made
+
+
+def _week(host: HostSeries, evidence: Evidence) -> tuple[HostDate, ...]:
+    before = zip(evidence.before, host.lines_before, host.errors_before, host.warnings_before, strict=True)
+    days = [HostDate(*day) for day in before]
+    return (*days, HostDate(evidence.date, host.lines, host.errors, host.warnings))

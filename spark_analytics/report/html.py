@@ -6,13 +6,16 @@ template escapes it, control and direction characters are removed, and it is cut
 """
 
 import base64
+import dataclasses
 import datetime as dt
 import functools
 import glob
 import hashlib
+import itertools
 import re
 import shlex
 import urllib.parse
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -21,9 +24,12 @@ from typing import Any, NamedTuple
 import jinja2
 from markupsafe import Markup
 
+from shipper.page_sheets import with_sheets
 from spark_analytics.metrics import events, statistics
-from spark_analytics.report import number_format, svg_charts
-from spark_analytics.report.hosts import HostPage
+from spark_analytics.report import json_export, number_format, svg_charts
+from spark_analytics.report.content import BAD_LEVELS
+from spark_analytics.report.day_changes import DayChanges
+from spark_analytics.report.hosts import HostDate, HostPage
 from spark_analytics.report.model import Facts, Finding, Severity, State
 from spark_analytics.report.number_format import MAX_TEXT, change, clean, visible
 from spark_analytics.report.zone_times import Clock, sentence_of
@@ -60,6 +66,7 @@ class Links:
     previous: str = ""  #: the reported days before and after; empty without one
     next: str = ""
     hosts: Mapping[str, str] = field(default_factory=dict)  #: the file of each host that has a page
+    changes: DayChanges = field(default_factory=DayChanges)  #: against the findings of the day before
 
 
 def rendered(facts: Facts, rows: int = 20, links: Links | None = None) -> str:
@@ -81,7 +88,7 @@ def rendered(facts: Facts, rows: int = 20, links: Links | None = None) -> str:
 
 def _rendered(facts: Facts, rows: int, characters: int, lines: int, links: Links) -> str:
     """`lines` is the maximum number of example lines of a row."""
-    volume, verdict = facts.volume, facts.verdict
+    volume = facts.volume
     largest = sorted(volume.partitions, key=lambda day: (-day.bytes, day.partition))[:MAP_ROWS]
     shown = sorted(largest, key=lambda day: day.partition)
     worst_first = sorted(facts.web.statuses if facts.web else (), key=lambda row: row.status_class, reverse=True)
@@ -91,14 +98,16 @@ def _rendered(facts: Facts, rows: int, characters: int, lines: int, links: Links
         f=facts,
         rows=rows,
         links=links,
-        state=verdict.state.value,
+        state=facts.verdict.state.value,
         judgements=_judgements(facts),
-        notes=[finding for finding in verdict.findings if finding.state is State.COMPLETE],
+        findings=_finding_rows(facts, links),
+        by_severity=Counter(one.severity.value for one in facts.verdict.findings).items(),
         changes=_changes(facts),
         host_map=svg_charts.host_map(facts.completeness.cells),
         hours=svg_charts.stacked_hours(
             {level.level: level.hours for level in volume.levels} or {"none": [0] * 24}, facts.clock
         ),
+        bad_hours=_bad_hours(facts),
         partitions=shown,
         partition_heat=_heat([(f"partition {day.partition}", day.lines, day.hours) for day in shown], facts.clock),
         host_heat=_heat(
@@ -112,20 +121,68 @@ def _rendered(facts: Facts, rows: int, characters: int, lines: int, links: Links
 
 
 def _judgements(facts: Facts) -> list[dict[str, Any]]:
-    """The two verdicts, each with its findings."""
+    """The two verdicts."""
     complete, attention = facts.verdict.complete, facts.verdict.attention
-    found = [finding for finding in facts.verdict.findings if finding.state is not State.COMPLETE]
     return [
         {
             "question": question,
             "judgement": judgement,
             "mark": MARKS[judgement.state] if judgement.severity is not Severity.ACT else "!",
             "style": judgement.severity.value if judgement.state is State.ATTENTION else judgement.state.value,
-            "findings": [finding for finding in found if finding.of_archive == of_archive],
         }
-        for question, judgement, of_archive in (("Complete?", complete, True), ("Worth checking?", attention, False))
+        for question, judgement in (("Complete?", complete), ("Worth checking?", attention))
         if judgement is not None
     ]
+
+
+def _bad_hours(facts: Facts) -> Markup:
+    """The chart of lines that are warnings or worse, which the chart of all lines hardly shows."""
+    levels = {level.level: level.hours for level in facts.volume.levels if level.level in BAD_LEVELS}
+    return svg_charts.stacked_hours(levels, facts.clock) if any(map(any, levels.values())) else Markup()
+
+
+class FindingRow(NamedTuple):
+    """A finding in the list of the day's page."""
+
+    finding: Finding
+    word: str  #: its severity, or the state of the archive that it causes
+    since: str  #: the first day without a break; empty: it is new, or nothing is known
+    is_new: bool
+    trend: Markup
+    usual: str
+    today: str
+    what: str  #: what is counted, for the number of today
+
+
+def _finding_rows(facts: Facts, links: Links) -> list[FindingRow]:
+    """The findings, most urgent first: then what is to be checked, then notes."""
+    severities = list(Severity)
+    made = []
+    for finding in sorted(facts.verdict.findings, key=lambda one: severities.index(one.severity)):
+        since = links.changes.since.get(json_export.key_of(dataclasses.asdict(finding)), "")
+        is_judged = finding.state is not State.COMPLETE
+        trend, usual, today = _trend(finding, facts)
+        word = finding.severity.value if finding.state in _CALM_STATES else finding.state.value
+        is_new = bool(links.changes.yesterday) and is_judged and not since
+        what = finding.trend.what if finding.trend else ""
+        what = what.removesuffix("s") if today == "1" else what
+        made.append(FindingRow(finding, word, since, is_new, trend, usual, today, what))
+    return made
+
+
+_CALM_STATES = {State.COMPLETE, State.ATTENTION}
+
+
+def _trend(finding: Finding, facts: Facts) -> tuple[Markup, str, str]:
+    """The chart of a finding's trend, its usual number and that of the day, empty without a trend."""
+    trend = finding.trend
+    if trend is None or len(trend.values) != len(facts.history.days) + 1:
+        return Markup(), "", ""
+    show = number_format.percent if trend.is_share else number_format.rounded
+    dates = (*facts.history.days, facts.date)
+    tips = [f"{date[5:]}: {show(value)} {trend.what}" for date, value in zip(dates, trend.values, strict=True)]
+    usual = statistics.median(trend.values[:-1]) if facts.history.enough else None
+    return svg_charts.trend_bars(trend.values, tips), "" if usual is None else show(usual), show(trend.values[-1])
 
 
 def _changes(facts: Facts) -> dict[str, str]:
@@ -156,9 +213,16 @@ def host_page(host: HostPage, links: Links, facts: Facts) -> str:
     """The page of one host of the day `facts`."""
     heat = _heat([(host.day.host, host.day.lines, host.hours)] if host.hours else [], facts.clock)
     lines = _example_lines(facts, LINE_CHARACTERS, ROW_EXAMPLES)
-    days = [*zip(facts.history.days, host.day.lines_before, strict=False), (facts.date, host.day.lines)]
-    bars = svg_charts.day_bars([(day, count, "bar") for day, count in days], columns=len(days))
+    bars = svg_charts.day_bars([_column_of_host(day) for day in host.week], columns=len(host.week))
     return page("host.html", f=facts, p=host, bars=bars, links=links, heat_rows=heat, example_lines=lines)
+
+
+def _column_of_host(day: HostDate) -> svg_charts.DayColumn:
+    """Errors and warnings at the bottom, where their columns can be compared."""
+    parts = [("l-error", day.errors), ("l-warn", day.warnings), ("l-info", day.others)]
+    return svg_charts.DayColumn(
+        day.date, parts, f"{day.date}  {day.lines:,} lines: {day.errors:,} error, {day.warnings:,} warn"
+    )
 
 
 class HeatMap(NamedTuple):
@@ -179,12 +243,34 @@ def index(days: Sequence[Mapping[str, Any]], weeks: Sequence[str] = ()) -> str:
     """Renders the list of all days, newest first, from their briefs (`json_export.brief`), and of the pages `weeks`."""
     marks = {state.value: mark for state, mark in MARKS.items()}
     recent = list(reversed(days))[-60:]
-    bars = svg_charts.day_bars([(day["date"], day["lines"], bar_class(day)) for day in recent])
+    bars = svg_charts.day_bars(
+        [
+            svg_charts.DayColumn(
+                name=day["date"],
+                parts=[(bar_class(day), day["lines"])],
+                tip=f"{day['date']}  {day['word']}, {day['lines']:,} lines",
+                page=f"{day['date']}/report.html",
+            )
+            for day in recent
+        ]
+    )
+    months = [(month, list(group)) for month, group in itertools.groupby(days, key=lambda day: day["date"][:7])]
     lines = {
         day["date"]: [other["lines"] for other in reversed(days[place : place + 8])] for place, day in enumerate(days)
     }
     times = sentence_of(day["timezone"] for day in days)
-    return page("days.html", days=days, bars=bars, marks=marks, recent=recent, lines=lines, weeks=weeks, times=times)
+    return page(
+        "days.html",
+        days=days,
+        months=months,
+        bars=bars,
+        bar_kinds={bar_class(day) for day in recent},
+        marks=marks,
+        recent=recent,
+        lines=lines,
+        weeks=weeks,
+        times=times,
+    )
 
 
 def bar_class(day: Mapping[str, Any]) -> str:
@@ -193,16 +279,11 @@ def bar_class(day: Mapping[str, Any]) -> str:
     return f"v-{day['severity']}" if is_judged else f"s-{day['state']}"
 
 
-BASE = "/*base*/"
-"""Stands for the style sheet that all pages of fshipper share."""
-
-
 @functools.cache
 def text_and_hash(name: str) -> tuple[Markup, str]:
     """A file of the templates, and its hash for the Content-Security-Policy."""
     text = resources.files("spark_analytics").joinpath("templates", name).read_text(encoding="utf-8")
-    if BASE in text:
-        text = text.replace(BASE, resources.files("shipper").joinpath("pages", "base.css").read_text(encoding="utf-8"))
+    text = with_sheets(text)
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return Markup(text), f"sha256-{digest}"  # noqa: S704 - a file of this program
 

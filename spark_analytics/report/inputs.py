@@ -118,6 +118,7 @@ class FileSeries:
     baseline_days: int  #: days before that have tables
     median_rate: float | None  #: of errors / lines on these days; None: there is none
     rates_before: tuple[float, ...] = ()  #: errors / lines of the days before on which it had lines
+    errors_before: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +173,7 @@ class Place:
     last: str | None
     subject: str = ""  #: what an event is about, such as a device
     example: str = ""
+    lines_before: tuple[int, ...] = ()  #: of an event; empty: not every day before has its table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +193,7 @@ class PatternCount:
     is_new: bool
     places: tuple[Place, ...] = ()  #: by host, most lines first; only of patterns that are findings
     last_seen: str | None = None  #: of one that is back: the day before today on which it last occurred
+    lines_before: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from spark_analytics.report.model import Facts, Severity, State, word_of_state
 VERSION = 2
 """Increased when a name is removed or changes its meaning. New names may be added. 1 had only totals."""
 
+MAX_KEY_HOSTS = 8
 _FACTS: TypeAdapter[Facts] = TypeAdapter(Facts)
 
 
@@ -80,7 +81,18 @@ def _found(finding: Mapping[str, Any]) -> dict[str, str]:
         "state": finding["state"],
         "severity": finding.get("severity") or Severity.NOTE.value,
         "section": finding.get("section") or "completeness",
+        "key": key_of(finding),
     }
+
+
+_NAMED_KINDS = {"event", "auth", "new_pattern", "surging_pattern", "back_pattern"}
+
+
+def key_of(finding: Mapping[str, Any]) -> str:
+    """What makes a finding the same on another day: its kind, and its hosts, its event or its pattern."""
+    names = finding.get("names") or () if finding["kind"] in _NAMED_KINDS else ()
+    hosts = () if finding["kind"] in {"auth", "failed_passwords"} else sorted(finding.get("hosts") or ())
+    return " ".join(map(str, (finding["kind"], *names, *hosts[:MAX_KEY_HOSTS])))
 
 
 def schema() -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Loads the evidence from rows of tables, of today and of the days before: adds up and sorts. Pure."""
 
+import dataclasses
 import datetime as dt
 import operator
 from collections import Counter, defaultdict
@@ -58,7 +59,7 @@ def evidence(given: DayTables, day: Day, run: ev.Run, wanted_days: int = 7) -> e
     hosts = _host_series(given, day.date, before)
     by_size = sorted(hosts, key=lambda host: (-host.bytes, host.host))
     largest = {host.host for host in by_size[:HEAT_HOSTS] if host.lines}
-    rates_before = _rates_before(given)
+    rates_before, errors_before = _rates_before(given), _errors_before(given)
     failures, accepted = _passwords(given)
     missing = sum(row["seq_missing"] or 0 for row in given.rows.get("partition_daily", ()))
     return ev.Evidence(
@@ -68,7 +69,7 @@ def evidence(given: DayTables, day: Day, run: ev.Run, wanted_days: int = 7) -> e
         account=account(given.rows.get("audit", ()), day, missing),
         run=run,
         hosts=hosts,
-        files=tuple(_files(given, rates_before)),
+        files=tuple(_files(given, rates_before, errors_before)),
         hours=tuple(_hours(given, day.as_date)),
         host_hours=tuple(cell for cell in given.hours if cell.host in largest),
         patterns=tuple(_patterns(given, back)),
@@ -196,6 +197,15 @@ def _rates_before(given: DayTables) -> Mapping[LogFile, list[float]]:
     return rates
 
 
+def _errors_before(given: DayTables) -> Mapping[LogFile, tuple[int, ...]]:
+    """The error lines of each log file on each day before."""
+    errors: dict[LogFile, Counter[str]] = defaultdict(Counter)
+    for date, rows in given.before.get("file_daily", {}).items():
+        for row in rows:
+            errors[row["host"], row["file"]][date] += row["err"]
+    return {name: tuple(by_date[date] for date in given.days_before) for name, by_date in errors.items()}
+
+
 def _rate_chance(given: DayTables, before: Mapping[LogFile, list[float]]) -> ev.RateChance:
     compared, above, by_chance = 0, 0, 0.0
     for row in given.rows.get("file_daily", ()):
@@ -208,7 +218,10 @@ def _rate_chance(given: DayTables, before: Mapping[LogFile, list[float]]) -> ev.
     return ev.RateChance(compared=compared, above_all=above, by_chance=round(by_chance, 1))
 
 
-def _files(given: DayTables, before: Mapping[LogFile, list[float]]) -> Iterable[ev.FileSeries]:
+def _files(
+    given: DayTables, before: Mapping[LogFile, list[float]], errors_before: Mapping[LogFile, tuple[int, ...]]
+) -> Iterable[ev.FileSeries]:
+    none = (0,) * len(given.days_before)
     wrong = [row for row in given.rows.get("file_daily", ()) if row["err"]]
     for row in sorted(wrong, key=lambda row: (-row["err"], row["host"], row["file"]))[:MAX_FILES]:
         yield ev.FileSeries(
@@ -218,6 +231,7 @@ def _files(given: DayTables, before: Mapping[LogFile, list[float]]) -> Iterable[
             baseline_days=row["baseline_days"] or 0,
             median_rate=row["median7_err_rate"],
             rates_before=tuple(before.get((row["host"], row["file"]), ())),
+            errors_before=errors_before.get((row["host"], row["file"]), none),
         )
 
 
@@ -289,7 +303,7 @@ def known_events(given: DayTables) -> list[ev.KnownEvent]:
     """Lines of the kinds that operators know, by their masked text; most lines first."""
     files = {row["pattern_id"]: row["file"] or "" for row in given.rows.get("pattern_daily", ())}
     templates = {row["pattern_id"]: row["template"] for row in given.rows.get("patterns", ())}
-    places = _places(given, ("kind",))
+    places = _with_days_before(given, _places(given, ("kind",)))
     made = []
     for kind, rows in grouped(
         given.rows.get("fingerprints", ()), lambda row: events.kind_of(row["text"] or "", row["example"] or "")
@@ -336,6 +350,28 @@ def _places(given: DayTables, key: Sequence[str]) -> dict[tuple[str, ...], tuple
     }
 
 
+def _with_days_before(
+    given: DayTables, places: Mapping[tuple[str, ...], tuple[ev.Place, ...]]
+) -> dict[tuple[str, ...], tuple[ev.Place, ...]]:
+    """The places of events with their lines on the days before, if every one of these has the table."""
+    days = given.before.get("event_daily", {})
+    if not given.days_before or any(date not in days for date in given.days_before):
+        return dict(places)
+    lines: Counter[tuple[str, str, str, str]] = Counter()
+    for date, rows in days.items():
+        for row in rows:
+            if row["kind"]:
+                lines[date, row["kind"], row["host"], row["subject"] or ""] += row["lines"]
+
+    def before(kind: str, place: ev.Place) -> tuple[int, ...]:
+        return tuple(lines[date, kind, place.host, place.subject] for date in given.days_before)
+
+    return {
+        key: tuple(dataclasses.replace(place, lines_before=before(key[0], place)) for place in found)
+        for key, found in places.items()
+    }
+
+
 def _fatal_hosts(given: DayTables) -> list[tuple[str, int]]:
     lines: Counter[str] = Counter()
     for cell in given.hours:
@@ -355,6 +391,7 @@ def _patterns(given: DayTables, back: Mapping[str, str]) -> Iterable[ev.PatternC
         sorted(_surging(rows, back), key=lambda row: (-row["surge"], row["pattern_id"])),
         sorted((row for row in rows if row["pattern_id"] in back), key=lambda row: -row["lines"]),
     )
+    before = _pattern_lines_before(given)
     told = {(row["pattern_id"], row["level"]): row for kind in kinds for row in kind[:MAX_PATTERNS]}
     texts = {row["pattern_id"]: row for row in given.rows.get("patterns", ())}
     for row in told.values():
@@ -367,7 +404,17 @@ def _patterns(given: DayTables, back: Mapping[str, str]) -> Iterable[ev.PatternC
             is_new=bool(row["is_new"]) and row["pattern_id"] not in back,
             places=places.get((row["pattern_id"], row["level"]), ()),
             last_seen=back.get(row["pattern_id"]),
+            lines_before=tuple(before[row["pattern_id"], row["level"], date] for date in given.days_before),
         )
+
+
+def _pattern_lines_before(given: DayTables) -> Counter[tuple[str, str, str]]:
+    """Lines by pattern, level and date of the days before."""
+    lines: Counter[tuple[str, str, str]] = Counter()
+    for date, rows in given.before.get("pattern_daily", {}).items():
+        for row in rows:
+            lines[row["pattern_id"], row["level"], date] += row["lines"]
+    return lines
 
 
 def _surging(rows: Iterable[Row], back: Mapping[str, str]) -> list[Row]:

@@ -45,6 +45,15 @@ TROUBLES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """A number of a finding on the days before, oldest first, and on the day itself."""
+
+    what: str  #: what is counted: `lines`, `failed passwords`
+    values: tuple[float, ...]
+    is_share: bool = False  #: values are 0 to 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One sentence of the verdict, and the state that it causes.
 
@@ -64,6 +73,7 @@ class Finding:
     names: tuple[str, ...] = ()  #: what it is about: paths, hosts, patterns; at most NAMED of them
     section: str = ""  #: the section of the page with the details
     of_archive: bool = False  #: whether it belongs to the first of the two verdicts
+    trend: Trend | None = None  #: None: there are no days before, or none that the tables have
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from shipper.page_sheets import host_page_name
 from spark_analytics.report import hosts, html, json_export, text
+from spark_analytics.report.day_changes import day_changes
 from spark_analytics.report.inputs import Evidence
 from spark_analytics.report.model import Facts
 from spark_analytics.report.number_format import clean
@@ -77,13 +79,15 @@ def publish(out: Location, facts: Facts, evidence: Evidence, rows: int = 20, bro
     day = out / facts.date
     for name, content in csv_sheets(facts, evidence).items():
         write(out / "csv" / facts.date / name, content)
-    known = {str(brief["date"]) for brief in briefs_of(out)}
+    earlier = list(briefs_of(out))
+    known = {str(brief["date"]) for brief in earlier}
     pages = hosts.host_pages(facts, evidence)
     links = html.Links(
         browse=browse,
         previous=max((date for date in known if date < facts.date), default=""),
         next=min((date for date in known if date > facts.date), default=""),
-        hosts={page.day.host: hosts.page_name(page.day.host) for page in pages},
+        hosts={page.day.host: host_page_name(page.day.host) for page in pages},
+        changes=day_changes(facts, earlier),
     )
     locations.remove(day / "host")  # pages of an earlier report of the day
     for page in pages:

@@ -7,6 +7,7 @@ Every number is written with at most one decimal: a page has thousands of them.
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -17,7 +18,11 @@ from spark_analytics.report.zone_times import HOURS, Clock
 SHADES = 6
 MAP_COLUMNS = 40
 DAY_LABELS = 7
+FEW_COLUMNS = 14
+"""Columns that are as wide as their labels."""
 _STEP = 12
+READOUT = Markup('<p class="readout" aria-hidden="true"></p>')
+"""Where the script shows the column at the pointer. Without a script the browser shows its tip."""
 
 
 def bar(share: float, kind: str = "bar") -> Markup:
@@ -40,6 +45,22 @@ def sparkline(values: Sequence[float], label: str = "") -> Markup:
         '<svg class="spark" viewBox="0 0 80 22" role="img" aria-label="{0}"><title>{0}</title>'
         '<polyline points="{1}"/><circle cx="{2}" cy="{3}" r="2.6"/></svg>'
     ).format(label, " ".join(f"{x},{y}" for x, y in places), *places[-1])
+
+
+def trend_bars(values: Sequence[float], tips: Sequence[str]) -> Markup:
+    """Draws a small column for each day, the last one in another colour, each with its tip."""
+    top, width = max(values) or 1, 80 / max(len(values), 1)
+    drawn = []
+    for index, (value, tip) in enumerate(zip(values, tips, strict=True)):
+        height = max(26 * value / top, 1)
+        kind = "bar" if index == len(values) - 1 else "past"
+        column = Markup('<g><title>{}</title><rect class="{}" x="{}" y="{}" width="{}" height="{}"/></g>')
+        drawn.append(
+            column.format(tip, kind, number(width * index + 1), number(28 - height), number(width - 2), number(height))
+        )
+    return Markup('<svg viewBox="0 0 80 28" role="img" aria-label="{}">{}</svg>').format(
+        "; ".join(tips), Markup("").join(drawn)
+    )
 
 
 def host_map(cells: Sequence[HostCell]) -> Markup:
@@ -73,7 +94,7 @@ def stacked_hours(series: Mapping[str, Sequence[int]], clock: Clock, unit: str =
     drawing = Markup(
         '<svg class="columns" viewBox="0 0 240 100" preserveAspectRatio="none" role="img" aria-label="{}">{}{}</svg>'
     ).format(f"{unit} by hour, {clock.timezone}", _grid(240), columns)
-    return Markup('<div class="plot">{}{}{}</div>').format(_ticks(top), drawing, hour_labels(clock))
+    return Markup('<div class="plot">{}{}{}{}</div>').format(_ticks(top), drawing, hour_labels(clock), READOUT)
 
 
 def hour_labels(clock: Clock) -> Markup:
@@ -110,29 +131,58 @@ def heat_row(hours: Sequence[int], most: int, name: str, clock: Clock) -> Markup
     ).format(f"{name}: lines by hour", cells)
 
 
-def day_bars(days: Sequence[tuple[str, int, str]], columns: int = 14) -> Markup:
-    """A column for each day, oldest first: (name, value, class). The axis is as long as `columns` at least."""
-    top = nice_ceiling(max((value for _, value, _ in days), default=0))
+class DayColumn(NamedTuple):
+    """The column of a day: parts of (class, value) from the bottom, a tip, and the page that a click opens."""
+
+    name: str
+    parts: Sequence[tuple[str, int]]
+    tip: str
+    page: str = ""
+    before: int = 0  #: a paler column next to it: the same weekday of the week before
+
+    @property
+    def value(self) -> int:
+        """The height."""
+        return sum(value for _, value in self.parts)
+
+
+def day_bars(days: Sequence[DayColumn], columns: int = FEW_COLUMNS) -> Markup:
+    """A column for each day, oldest first. The axis is as long as `columns` at least."""
+    top = nice_ceiling(max((max(day.value, day.before) for day in days), default=0))
     places = max(len(days), columns)
     drawn = [_grid(places * 10)]
-    for index, (name, value, kind) in enumerate(days):
-        height = max(value / top * 100, 0.8 if value else 0)
-        column = Markup('<g><title>{}  {:,} lines</title><rect class="{}" x="{}" y="{}" width="8" height="{}"/></g>')
-        drawn.append(column.format(name, value, kind, index * 10 + 1, number(100 - height), number(height)))
+    paired = any(day.before for day in days)
+    for index, day in enumerate(days):
+        blocks, y, width = [Markup('<rect class="hit" x="{}" width="10" height="100"/>').format(index * 10)], 100.0, 8
+        block = Markup('<rect class="{}" x="{}" y="{}" width="{}" height="{}"/>')
+        if paired:
+            height, width = day.before / top * 100, 5
+            blocks.append(block.format("ghost", number(index * 10 + 0.5), number(100 - height), 3.5, number(height)))
+        for kind, value in day.parts:
+            height = max(value / top * 100, 0.8 if value else 0)
+            y -= height
+            blocks.append(
+                block.format(kind, number(index * 10 + (4.5 if paired else 1)), number(y), width, number(height))
+            )
+        column = Markup("<g><title>{}</title>{}</g>").format(day.tip, Markup("").join(blocks))
+        link = Markup('<a href="{}" aria-label="{}">{}</a>')
+        drawn.append(link.format(day.page, f"{day.name}: {day.tip}", column) if day.page else column)
     drawing = Markup(
-        '<svg class="columns" viewBox="0 0 {} 100" preserveAspectRatio="none" role="img" aria-label="lines by day">'
+        '<svg class="columns" viewBox="0 0 {} 100" preserveAspectRatio="none" role="{}" aria-label="lines by day">'
         "{}</svg>"
-    ).format(places * 10, Markup("").join(drawn))
-    return Markup('<div class="plot">{}{}{}</div>').format(_ticks(top), drawing, _day_labels(days, places))
+    ).format(places * 10, "group" if any(day.page for day in days) else "img", Markup("").join(drawn))
+    labels = _day_labels([day.name for day in days], places)
+    return Markup('<div class="plot">{}{}{}{}</div>').format(_ticks(top), drawing, labels, READOUT)
 
 
-def _day_labels(days: Sequence[tuple[str, int, str]], places: int) -> Markup:
+def _day_labels(days: Sequence[str], places: int) -> Markup:
     """Labels the newest day and every so many before it, so that they fit on a telephone, each below its column."""
     every, last = math.ceil(places / DAY_LABELS), len(days) - 1
-    names = [name[5:] if (last - index) % every == 0 else "" for index, (name, _, _) in enumerate(days)]
+    names = [name[5:] if (last - index) % every == 0 else "" for index, name in enumerate(days)]
     names += [""] * (places - len(days))
     labels = Markup("").join(Markup("<span>{}</span>").format(name) for name in names)
-    return Markup('<div class="days" aria-hidden="true">{}</div>').format(labels)
+    many = " many" if places > FEW_COLUMNS else ""
+    return Markup('<div class="days{}" aria-hidden="true">{}</div>').format(many, labels)
 
 
 def _grid(width: int) -> Markup:

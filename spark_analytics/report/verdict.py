@@ -16,6 +16,7 @@ from spark_analytics.report.content import BAD_LEVELS, MIN_RISE
 from spark_analytics.report.inputs import Account, Evidence, KnownEvent, PasswordSignIn, PatternCount, Place, Trouble
 from spark_analytics.report.model import TROUBLES, Facts, Finding, Judgement, Severity, State, Verdict
 from spark_analytics.report.number_format import clean, count, listed, percent, rounded, size, times
+from spark_analytics.report.trends import trend_of
 from spark_analytics.report.zone_times import Clock
 
 NAMED = 3
@@ -53,6 +54,7 @@ def verdict(evidence: Evidence, facts: Facts) -> Verdict:
     account, states, severities = evidence.account, list(State), list(Severity)
     archive = [_judged(finding, of_archive=True) for finding in _archive(account)]
     content = [_judged(finding, of_archive=False) for finding in _content(evidence, facts)]
+    content = [dataclasses.replace(one, trend=trend_of(one, evidence, facts)) for one in content]
     findings = [*archive, *content]
     findings.sort(key=lambda one: (states.index(one.state), severities.index(one.severity)))
     state = min((facts.completeness.state, *(one.state for one in findings)), key=states.index)
@@ -379,7 +381,7 @@ def _of_events(facts: Facts) -> Iterator[Finding]:
                 state=State.ATTENTION,
                 text=f"{who}: {events.named(event.kind, clean(place.subject, 60))}, {number}{span}",
                 plain=f"{who}: {events.named(event.kind, '')}, {number}{span}",
-                names=(event.kind,),
+                names=(event.kind, place.subject),
                 lines=place.lines,
                 **_about((place,)),
             )

@@ -44,6 +44,7 @@ class DayFinding:
     state: str
     severity: str
     section: str  #: of the day's page
+    key: str = ""  #: the same on each day of the same finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,10 @@ class Change:
 
     name: str
     now: int
-    before: int | None
+    before: int | None  #: on the weekdays that both weeks have; None: there is none
     days: tuple[int, ...]  #: by day, Monday first; 0 also for a day that was not reported
+    compared: int | None = None  #: of this week, on the weekdays that `before` has
+    days_before: tuple[int | None, ...] = ()  #: of the week before, by day; None: a day without a report
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,7 @@ class WeekFacts:
     word: str = State.COMPLETE.value
     severity: str = Severity.NOTE.value
     headline: str = ""
+    same_weekdays: int = 0  #: that both weeks have; the comparison is on these
 
 
 def week_of(day: dt.date) -> str:
@@ -185,7 +189,7 @@ def week_facts(tables: Tables, week: str) -> WeekFacts | None:
     now, before = _loaded(tables, week), _loaded(tables, week_before(week))
     if not now.tables["runs"]:
         return None
-    compared = len(before.tables["runs"]) == len(now.tables["runs"])
+    same = _same_weekdays(now, before)
     lines, lines_before = now.by_day("host_daily", "host", "lines"), before.by_day("host_daily", "host", "lines")
     remotes, remotes_before = now.failed_by_address(), before.failed_by_address()
     last_day = list(now.tables["runs"])[-1]
@@ -196,7 +200,7 @@ def week_facts(tables: Tables, week: str) -> WeekFacts | None:
     new = [patterns[key] for key in new_keys if key in patterns]
     briefs = {brief["date"]: brief for brief in day_publish.briefs_of(tables.out)}
     days = tuple(_day(now, date, briefs.get(date, {})) for date in now.tables["runs"])
-    days_before = [_day(before, date, briefs.get(date, {})) for date in before.tables["runs"]] if compared else None
+    days_before = tuple(_day(before, date, briefs.get(date, {})) for date in before.tables["runs"])
     worst = min(days, key=_badness)
     active = {host for host, counts in lines.items() if any(counts)}
     return WeekFacts(
@@ -205,15 +209,16 @@ def week_facts(tables: Tables, week: str) -> WeekFacts | None:
         last=now.dates[-1],
         days=days,
         days_before=len(before.tables["runs"]),
-        totals=tuple(_total(name, now, days, days_before) for name in TOTALS),
-        hosts=_top(lines, lines_before, compared=compared),
+        same_weekdays=len(same),
+        totals=tuple(_total(name, now, days, before, days_before, same) for name in TOTALS),
+        hosts=_top(lines, lines_before, same),
         host_count=len(active),
         gone_hosts=tuple(sorted(h for h, c in lines_before.items() if _is_frequent(c) and h not in active)[:TOP]),
         frequent_patterns=_most(patterns.values()),
         new_patterns=_most(new),
         new_count=len(new),
         gone_patterns=_most(p for key, p in patterns_before.items() if _is_frequent(p.days) and key not in patterns),
-        remotes=_top(remotes, remotes_before, compared=compared),
+        remotes=_top(remotes, remotes_before, same),
         worst=worst.date,
         state=worst.state,
         word=worst.word or worst.state,
@@ -251,21 +256,40 @@ def _day(loaded: _Loaded, date: str, brief: Mapping[str, Any]) -> WeekDay:
     )
 
 
-def _total(name: str, now: _Loaded, days: Sequence[WeekDay], before: Sequence[WeekDay] | None) -> Change:
-    by_date = {day.date: getattr(day, name) for day in days}
-    counts = tuple(by_date.get(date, 0) for date in now.dates)
-    return Change(name, sum(counts), None if before is None else sum(getattr(day, name) for day in before), counts)
+def _same_weekdays(now: _Loaded, before: _Loaded) -> tuple[int, ...]:
+    """The weekdays that have a report in both weeks, Monday 0."""
+    reported = [{week.dates.index(date) for date in week.tables["runs"]} for week in (now, before)]
+    return tuple(sorted(reported[0] & reported[1]))
+
+
+def _change(name: str, counts: Sequence[int], before: Sequence[int | None], same: Sequence[int]) -> Change:
+    return Change(
+        name=name,
+        now=sum(counts),
+        before=sum(before[day] or 0 for day in same) if same else None,
+        days=tuple(counts),
+        compared=sum(counts[day] for day in same) if same else None,
+        days_before=tuple(before),
+    )
+
+
+def _total(
+    name: str,
+    now: _Loaded,
+    days: Sequence[WeekDay],
+    before: _Loaded,
+    days_before: Sequence[WeekDay],
+    same: Sequence[int],
+) -> Change:
+    ours, theirs = ({day.date: getattr(day, name) for day in each} for each in (days, days_before))
+    return _change(name, [ours.get(date, 0) for date in now.dates], [theirs.get(date) for date in before.dates], same)
 
 
 def _top(
-    now: Mapping[str, Sequence[int]], before: Mapping[str, Sequence[int]], *, compared: bool
+    now: Mapping[str, Sequence[int]], before: Mapping[str, Sequence[int]], same: Sequence[int]
 ) -> tuple[Change, ...]:
     most = sorted(now, key=lambda name: (-sum(now[name]), name))[:TOP]
-    return tuple(
-        Change(name, sum(now[name]), sum(before.get(name, ())) if compared else None, tuple(now[name]))
-        for name in most
-        if any(now[name])
-    )
+    return tuple(_change(name, now[name], before.get(name, (0,) * DAYS), same) for name in most if any(now[name]))
 
 
 def _patterns(loaded: _Loaded, registry: Mapping[str, str]) -> dict[tuple[str, str], WeekPattern]:
@@ -306,16 +330,21 @@ def as_json(facts: WeekFacts) -> str:
 
 def change_of(change: Change) -> str:
     """`+12 %`, `new`, or empty without a week before."""
-    if change.before is None or change.before == change.now:
+    now = change.now if change.compared is None else change.compared
+    if change.before is None or change.before == now:
         return ""
     if not change.before:
         return "new"
-    percent = round(100 * (change.now - change.before) / change.before)
+    percent = round(100 * (now - change.before) / change.before)
     return f"{percent:+} %" if percent else ""
 
 
 def _number(change: Change) -> str:
-    return size(change.now) if change.name.endswith("bytes") else f"{change.now:,}"
+    return _amount(change, change.now)
+
+
+def _amount(change: Change, number: int) -> str:
+    return size(number) if change.name.endswith("bytes") else f"{number:,}"
 
 
 def verdict_of(facts: WeekFacts) -> str:
@@ -333,7 +362,7 @@ def as_text(facts: WeekFacts) -> str:
         "",
     ]
     for change in facts.totals:
-        compared = f", {change_of(change)} against the week before" if change_of(change) else ""
+        compared = f", {change_of(change)} against the same weekdays" if change_of(change) else ""
         lines.append(f"  {change.name.replace('_', ' '):<18}{_number(change)}{compared}")
     lines.append("")
     for day in facts.days:
@@ -351,10 +380,24 @@ def as_text(facts: WeekFacts) -> str:
     return "\n".join(clean(line, 160) for line in lines)
 
 
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+def _column(date: str, day: WeekDay | None, lines: Change, place: int) -> svg_charts.DayColumn:
+    """The column of a weekday, next to that of the week before."""
+    before = lines.days_before[place] if lines.days_before else None
+    then = "" if before is None else f"; {before:,} a week before"
+    if day is None:
+        return svg_charts.DayColumn(date, [], f"{date}  no report{then}", before=before or 0)
+    kind, word = day_html.bar_class(dataclasses.asdict(day)), day.word or day.state
+    tip = f"{date}  {word}, {day.lines:,} lines{then}"
+    return svg_charts.DayColumn(date, [(kind, day.lines)], tip, f"{date}/report.html", before or 0)
+
+
 def as_html(facts: WeekFacts) -> str:
     """The page, in the style of a day's."""
-    reported = [days_of(facts.week).index(day.date) for day in facts.days]
-    days = [(day.date, day.lines, day_html.bar_class(dataclasses.asdict(day))) for day in facts.days]
+    days = {day.date: day for day in facts.days}
+    columns = [_column(date, days.get(date), facts.totals[0], place) for place, date in enumerate(days_of(facts.week))]
     return day_html.page(
         "week.html",
         f=facts,
@@ -362,8 +405,11 @@ def as_html(facts: WeekFacts) -> str:
         mark="!" if facts.severity == Severity.ACT.value else day_html.MARKS[State(facts.state)],
         verdict=verdict_of(facts),
         times=sentence_of(day.timezone for day in facts.days),
-        bars=svg_charts.day_bars(days, columns=DAYS),
-        of_reported=lambda counts: [counts[place] for place in reported],
+        bars=svg_charts.day_bars(columns, columns=DAYS),
+        weekdays=WEEKDAYS,
+        of_reported=lambda counts: [counts[place] for place, date in enumerate(days_of(facts.week)) if date in days],
         change_of=change_of,
         number_of=_number,
+        amount_of=_amount,
+        reported=[date in days for date in days_of(facts.week)],
     )

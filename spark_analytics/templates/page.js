@@ -47,6 +47,28 @@ for (const table of document.querySelectorAll("table.sort")) {
   });
   table.parentElement.before(input);
 }
+for (const plot of document.querySelectorAll(".plot")) {
+  const readout = plot.querySelector(".readout");
+  if (!readout) continue;
+  for (const column of plot.querySelectorAll("svg g")) {
+    const tip = column.querySelector("title");
+    const text = tip.textContent;
+    column.addEventListener("pointerenter", () => { readout.textContent = text; tip.textContent = ""; });
+    column.addEventListener("pointerleave", event => {
+      tip.textContent = text;
+      if (event.pointerType !== "touch") readout.textContent = "";
+    });
+    if (column.parentElement.localName === "a") column.parentElement.addEventListener("focus", () => { readout.textContent = text; });
+  }
+}
+const places = new Map([...document.querySelectorAll("nav a[href^='#']")].map(link => [link.hash.slice(1), link]));
+const seen = new Set();
+const watcher = new IntersectionObserver(changes => {
+  for (const change of changes) if (change.isIntersecting) seen.add(change.target.id); else seen.delete(change.target.id);
+  const first = [...places.keys()].find(id => seen.has(id));
+  for (const [id, link] of places) if (id === first) link.setAttribute("aria-current", "true"); else link.removeAttribute("aria-current");
+}, {rootMargin: "-44px 0px -55% 0px"});
+for (const id of places.keys()) if (document.getElementById(id)) watcher.observe(document.getElementById(id));
 for (const command of document.querySelectorAll("code.cmd")) {
   const button = document.createElement("button");
   button.type = "button";

@@ -46,6 +46,35 @@ def test_a_panel_names_what_exists(title: str, expression: str) -> None:
     assert named <= known()
 
 
+def labels() -> dict[str, tuple[str, ...]]:
+    """The labels of each metric by every name that a scrape may hold."""
+    found: dict[str, tuple[str, ...]] = {}
+    for collector, names in REGISTRY._collector_to_names.items():
+        found |= dict.fromkeys(names, tuple(getattr(collector, "_labelnames", ())))
+    return found
+
+
+def variables() -> dict[str, str]:
+    return {one["name"]: one.get("definition", one["query"]) for one in DASHBOARD["templating"]["list"]}
+
+
+def test_the_variables_are_data_source_partition_and_host_of_metrics_that_exist() -> None:
+    assert list(variables()) == ["datasource", "partition", "host"]
+    named = {name: METRIC.findall(query) for name, query in variables().items()}
+    assert set(named["partition"] + named["host"]) <= known()
+    assert "partition" in labels()[named["partition"][0]]
+    assert all(one["multi"] and one["includeAll"] for one in DASHBOARD["templating"]["list"][1:])
+
+
+@pytest.mark.parametrize(("title", "expression"), list(panels()))
+def test_a_panel_follows_the_variables(title: str, expression: str) -> None:
+    for name, selector in re.findall(r"\b(fshipper_\w+)(\{[^}]*\})?", expression):
+        assert ('partition=~"$partition"' in selector) == ("partition" in labels()[name]), title
+    assert set(re.findall(r"\$(\w+)", expression)) <= {*variables(), "__rate_interval"}
+    sources = {target["datasource"]["uid"] for panel in DASHBOARD["panels"] for target in panel.get("targets", ())}
+    assert sources == {"${datasource}"}
+
+
 def test_no_panel_overlaps_another() -> None:
     cells: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:

@@ -42,7 +42,7 @@ class Line:
     """One line of the demo: when, level, shape, and the sign-in, request or event in it."""
 
     def __init__(self, host: str, file: str, text: str) -> None:
-        self.host, self.file = host, file
+        self.host, self.file, self.text = host, file, text
         self.sign_in: tuple[str, str, str, str] | None = None
         self.request: tuple[str, str, str, int, float] | None = None
         self.event: tuple[str, str] | None = None
@@ -224,7 +224,7 @@ class Month:
                     for key, number in sorted(shapes.items(), key=lambda entry: -entry[1])[:20]
                 ],
                 "events": [
-                    {"lines": sum(len(found) for _, found in group), "places": [self._place(found) for _, found in group]}
+                    {"lines": sum(len(found) for _, found in group), "places": [self._place(key, found, before) for key, found in group]}
                     for group in self._events(day)
                 ],
             },
@@ -315,8 +315,13 @@ class Month:
         return sum(bool(line.sign_in) and line.sign_in[0] == kind for line in day.lines)
 
     @staticmethod
-    def _place(lines: list[Line]) -> dict[str, Any]:
-        return {"lines": len(lines)}
+    def _place(key: Any, lines: list[Line], before: list[Day]) -> dict[str, Any]:
+        def on(day: Day) -> int:
+            return sum(
+                line.event is not None and (line.event[0], line.host, line.event[1]) == key for line in day.lines
+            )
+
+        return {"lines": len(lines), "lines_before": [on(day) for day in before]}
 
     @staticmethod
     def _events(day: Day) -> list[list[tuple[Any, list[Line]]]]:
@@ -398,6 +403,13 @@ NOT_ADDED = {
     "web.clients": "an estimate, and said to be one; compared within 5 %",
     "web.latency_*": "about, and said to be so; compared within the width of a step",
     "verdict.findings.*.lines": "compared with the sentence, and the sentence with the lines",
+    "verdict.findings.*.trend.*": "see `trend_differences`",
+    "patterns.*.lines_before.*": "the same numbers for the patterns of findings",
+    "same_weekdays": "the number of reports, not of lines",
+    "totals.*.days_before.*": "compared with the week before in the test",
+    "hosts.*.days_before.*": "the same",
+    "remotes.*.days_before.*": "the same",
+    "*.compared": "compared with the weekdays that both weeks have in the test",
     "patterns.noisiest.*.places.*.lines": "of some patterns; see `places_differences`",
     "patterns.new.*": "rows of `patterns.noisiest` again",
     "patterns.back.*": "the same",
@@ -444,6 +456,49 @@ def places_differences(shown: dict[str, Any]) -> list[str]:
         for row in rows
         if row["lines"] != sum(place["lines"] for place in row["places"])
     ]
+
+
+def trend_differences(shown: dict[str, Any], day: Day, before: list[Day]) -> list[str]:
+    """Trends of findings whose numbers by day are others than those added up, or that nothing adds up."""
+    days, wrong = [*before, day], []
+    for finding in shown["verdict"]["findings"]:
+        trend = finding["trend"]
+        if trend is None:
+            continue
+        added = [_of_trend(finding, one) for one in days]
+        if len(added) != len(trend["values"]) or any(
+            abs(one - other) > 1e-9 for one, other in zip(added, trend["values"], strict=True)
+        ):
+            wrong.append(f"{finding['text']}: {trend['values']} shown, {added} added up")
+    return wrong
+
+
+def _of_trend(finding: dict[str, Any], day: Day) -> float:
+    """The number of a finding on a day."""
+    kind, hosts, names = finding["kind"], finding["hosts"], finding["names"]
+    if kind in {"silent", "new_host", "unusual_volume"}:
+        return sum(line.host in hosts for line in day.lines)
+    if kind == "event":
+        mine = [line for line in day.lines if line.event and line.host in hosts and line.event[0] == names[0]]
+        return sum(names[1:] in ([], [line.event[1]]) for line in mine)
+    if kind == "error_rate":
+        return bad(day.files.get((hosts[0], finding["file"]), []))
+    if kind in {"sign_in", "failed_passwords"} or names[:1] == ["failed_password"]:
+        return len(day.failed())
+    if kind == "web_errors":
+        classes = day.classes()
+        return classes["5xx"] / sum(classes.values())
+    if kind in {"new_pattern", "surging_pattern", "back_pattern"}:
+        return _lines_of_pattern(finding, day)
+    raise ValueError(f"no rule for {kind}")
+
+
+def _lines_of_pattern(finding: dict[str, Any], day: Day) -> float:
+    """Lines of the pattern in the sentence, by the longest text between its masks."""
+    texts = re.split(r"<[^<>]*>|…", finding["text"].partition("“")[2].rpartition("”")[0])
+    longest = max((text.strip() for text in texts), key=len)
+    hosts = finding["hosts"] or day.hosts()
+    return sum(longest in line.text for line in day.lines if line.host in hosts)
 
 
 def differences(shown: Any, added: Any) -> list[str]:
@@ -558,8 +613,24 @@ def clocks_of(day: Day, zone: str = "UTC") -> set[str]:
     return {f"{moment.astimezone(ZoneInfo(zone)):%H:%M}" for moment in moments}
 
 
+BAD = {"fatal", "error", "warn"}
+
+
+def trends_of(shown: dict[str, Any]) -> list[Any]:
+    """The numbers that the charts of findings have, and their usual ones."""
+    values = [finding["trend"]["values"] for finding in shown["verdict"]["findings"] if finding["trend"]]
+    return [*values, *([median(each[:-1])] for each in values if each[1:])]
+
+
+def numbers_of_findings(report: dict[str, Any] | None) -> set[str]:
+    """The numbers in the sentences of findings, which the sections with the details hold true."""
+    findings = report["verdict"]["findings"] if report else []
+    return set(unknown(" | ".join(one["text"] for one in findings), set(), set()))
+
+
 SECTIONS = {
     "Complete?": ("completeness", "hosts", "totals"), "completeness": ("completeness",), "hosts": ("hosts",),
+    "findings": ("verdict",), "hours": ("volume", "totals"),
     "Totals": ("totals", "errors"), "errors": ("errors",), "patterns": ("patterns",), "sign-ins": ("auth",),
     "web": ("web",), "volume": ("volume", "totals"), "largest": ("hosts", "patterns", "totals"), "run": (),
 }  # fmt: skip
@@ -567,9 +638,15 @@ SECTIONS = {
 
 
 def page_differences(
-    page: str, shown: dict[str, Any], added: dict[str, Any], day: Day, days_before: list[Day]
+    page: str,
+    shown: dict[str, Any],
+    added: dict[str, Any],
+    day: Day,
+    days_before: list[Day],
+    yesterday: dict[str, Any] | None,
 ) -> list[str]:
     """The numbers of a day's page that were not added up, by section."""
+    added = added | {"verdict": {}}
     excused = {path: number for path, number in leaves(shown) if any(fnmatch.fnmatch(path, one) for one in NOT_ADDED)}
     totals, lines = added["totals"], len(day.lines)
     more = known_numbers(0)
@@ -579,6 +656,8 @@ def page_differences(
         more |= changes(totals[name], median(weekdays) if weekdays else None)
     extra = {
         "volume": known_numbers(by_hour(day.lines), totals["other_day_lines"], len(day.hosts())),
+        "hours": known_numbers(by_hour(day.lines), by_hour([line for line in day.lines if line.level in BAD]), 0),
+        "findings": numbers_of_findings(shown) | numbers_of_findings(yesterday) | known_numbers(trends_of(shown)),
         "web": known_numbers(by_hour([line for line in day.lines if line.request])),
         "largest": known_numbers([number / lines for number in day.shapes().values()]),
         "sign-ins": known_numbers(

@@ -15,8 +15,10 @@ from harness.added_up import (
     clocks_of,
     differences,
     known_numbers,
+    numbers_of_findings,
     page_differences,
     places_differences,
+    trend_differences,
     unknown,
 )
 
@@ -83,7 +85,10 @@ def test_every_number_of_a_day_is_that_of_its_lines(told):
         report, sums = shown(out, day.date), added.report(day.date)
         found = differences(report, sums) + places_differences(report)
         page = (out / day.date / "report.html").read_text()
-        found += page_differences(page, report, sums, day, added.days[max(0, place - BASELINE) : place])
+        before = added.days[max(0, place - BASELINE) : place]
+        found += trend_differences(report, day, before)
+        yesterday = shown(out, before[-1].date) if before else None
+        found += page_differences(page, report, sums, day, before, yesterday)
         wrong += [f"{day.date} {one}" for one in found]
     assert not wrong, "\n".join(wrong[:40])
 
@@ -110,9 +115,8 @@ def test_the_list_of_days_has_the_numbers_of_the_lines(told):
     assert not unknown(words, known, set().union(*(clocks_of(day, zone_of(out)) for day in added.days)))
 
 
-def numbers_of_findings(report):
-    """The numbers of the sentences of findings, which the test of the day's page holds true."""
-    return set(unknown(" | ".join(one["text"] for one in report["verdict"]["findings"]), set(), set()))
+def before_of(date):
+    return (dt.date.fromisoformat(date) - dt.timedelta(days=7)).isoformat()
 
 
 def test_every_number_of_a_week_is_that_of_its_lines(told):
@@ -127,7 +131,12 @@ def test_every_number_of_a_week_is_that_of_its_lines(told):
         earlier = added.week([(first + dt.timedelta(days=number - 7)).isoformat() for number in range(7)])
         assert not [one for one in differences(made, sums) if ".before:" not in one]
         for row, old in zip(made["totals"], earlier["totals"], strict=True):
-            assert row["before"] in ({None} if first == monday else {old["now"]})
+            reported = {day.date for day in added.days}
+            same = [n for n, date in enumerate(dates) if date in reported and before_of(date) in reported]
+            assert row["before"] == (sum(old["days"][n] for n in same) if same else None)
+            assert row["compared"] == (sum(row["days"][n] for n in same) if same else None)
+            theirs = [old["days"][n] if before_of(date) in reported else None for n, date in enumerate(dates)]
+            assert row["days_before"] == theirs
         known = known_numbers(
             sums,
             made["days_before"],
@@ -137,7 +146,8 @@ def test_every_number_of_a_week_is_that_of_its_lines(told):
         )
         known |= known_numbers(made["frequent_patterns"], made["gone_patterns"], list(range(14)))
         for rows in (made["totals"], made["hosts"], made["remotes"]):
-            known |= {form for row in rows for form in changes(row["now"], row["before"])}
+            known |= {form for row in rows if row["compared"] for form in changes(row["compared"], row["before"])}
+            known |= known_numbers([number or 0 for row in rows for number in row["days_before"]])
         for date in (day["date"] for day in made["days"]):
             known |= numbers_of_findings(shown(out, date))
         clocks = set().union(*(clocks_of(day, zone_of(out)) for day in added.days if day.date in dates))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from harness.browser import NAMES, Browser, installed
+from harness.page_tokens import drawn_strangers
 from nights import a_day
 from test_report_page import HOSTILE, hostile_day
 
@@ -134,6 +135,15 @@ def test_a_browser_has_nothing_to_complain_of(browser, tmp_path, name):
                 assert browser.says(BEYOND) == [], (file.name, width, prepare)
     assert browser.complaints == []
     assert [address for address in browser.requests if not address.startswith(("file:", "data:"))] == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["usual", "hostile", "first day"])
+def test_nothing_is_drawn_in_a_colour_size_or_font_of_its_own(browser, tmp_path, name, scheme):
+    for file in published(tmp_path, DAYS[name]()):
+        browser.open(file, scheme=scheme)
+        browser.says(OPEN)
+        assert drawn_strangers(browser) == [], file.name
 
 
 def test_verdict_and_completeness_are_on_the_first_screen(browser, tmp_path):

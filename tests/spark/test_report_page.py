@@ -15,9 +15,9 @@ import nights
 import pytest
 from nights import a_day, a_trouble, an_account
 
+from shipper.page_sheets import host_page_name, with_sheets
 from spark_analytics.report import (
     build,
-    hosts,
     json_export,
     number_format,
     publish,
@@ -74,11 +74,8 @@ def scripts(made):
     return re.findall(r"<script>(.*?)</script>", made, re.DOTALL)
 
 
-BASE = resources.files("shipper").joinpath("pages", "base.css").read_text(encoding="utf-8")
-
-
 def hashed(name):
-    text = template_file(name).replace("/*base*/", BASE)
+    text = with_sheets(template_file(name))
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
@@ -209,7 +206,9 @@ def test_the_index_lists_every_day_newest_first_with_verdict_and_sparkline():
 
     made = page.index(days)
 
-    assert made.index("2026-11-20/report.html") < made.index("2026-11-01/report.html")
+    table = made[made.index("<table") :]
+    assert table.index("2026-11-20/report.html") < table.index("2026-11-01/report.html")
+    assert made.index("2026-11-20/report.html") < made.index("<table"), "a column of the chart opens its day"
     assert made.count('class="tag look"') + made.count('class="tag act"') == 20
     assert made.count('class="spark"') == 19
     Reader().feed(made)
@@ -289,8 +288,8 @@ def test_the_legend_in_the_reference_is_the_one_that_is_drawn():
 
 def test_the_labels_of_days_fit_and_the_newest_day_has_one():
     for number in (1, 2, 7, 14, 30, 60):
-        days = [(f"2026-11-{n:02}", n, "s-complete") for n in range(1, number + 1)]
-        drawn = str(svg_charts.day_bars(days)).rpartition('class="days"')[2]
+        days = [svg_charts.DayColumn(f"2026-11-{n:02}", [("s-complete", n)], "") for n in range(1, number + 1)]
+        drawn = str(svg_charts.day_bars(days)).rpartition('class="days')[2]
         labels = re.findall(r"<span>([^<]*)</span>", drawn)
         assert len(labels) == max(number, 14)
         assert labels[number - 1] == f"11-{number:02}"
@@ -403,10 +402,10 @@ def test_hosts_with_a_finding_have_a_page_and_others_have_none(tmp_path):
 
 @pytest.mark.parametrize("host", ["../../x", ".", "..", ".x", "a/b", "a b", "\x00", "x" * 300, "\udcff", "ü"])
 def test_no_host_chooses_where_its_page_is_written(host):
-    name = hosts.page_name(host)
+    name = host_page_name(host)
 
     assert re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,119}\.html", name)
-    assert name != hosts.page_name(host + "_")
+    assert name != host_page_name(host + "_")
 
 
 def test_days_link_to_the_days_before_and_after_them(tmp_path):
