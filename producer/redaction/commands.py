@@ -28,6 +28,7 @@ _OPTIONS: tuple[tuple[str, bytes], ...] = (
     (r"snmp[a-z]+", rb"-[AXc]" + _NEXT),
     (r"influx|arangosh|cassandra-cli", rb"(?:-password|-pw)" + _NEXT),
     (r"curl", rb"(?:-b|--cookie)" + _NEXT + rb"(?=\\*[\"']?[\w.-]+=)"),
+    (r"openssl", rb"-[kK]" + _NEXT),
     (r"useradd|usermod", rb"-p" + _NEXT),
     (r"htpasswd", rb"-[a-zA-Z]*b[a-zA-Z]*\s+\S+\s+\S+\s+"),
 )
