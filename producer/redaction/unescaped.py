@@ -23,10 +23,8 @@ _ESCAPE = re.compile(
     rb"|(?P<joint>(?<=[\s\"'\w])\\\r?\n[ \t]*"  # as a shell continues a line
     rb"|(?<=[:=])[ \t]*(?:\r?\n[ \t]+(?=[^\s-])(?![\"']?[\w.-]+[\"']?[ \t]*[:=]|[{\[])|[|>][+-]?[ \t]*\r?\n[ \t]+))"
 )
-_MARKS = (b"%", b"\\u", b"\\x", b"\\3", b"&", b"\xef", b"\x1b", b"\\0", b"\\e", b"#0", b"\xe2", b"\xc2\xad")
-_MARKS += tuple(
-    mark + end for mark in (b":", b"=", b"\\", b": |", b": |-", b": >", b": >-") for end in (b"\n", b"\r\n")
-)
+_MARKS = tuple(b"% \\u \\x \\3 \\0 \\e & #0 \x1b \xe2 \xef \xc2\xad".split())
+_JOINTS = tuple(mark + end for mark in (b":", b"=", b"\\", b"|", b"|-", b">", b">-") for end in (b"\n", b"\r\n"))
 _PRINTABLE = range(0x21, 0x7F)
 _FULL_WIDTH = range(0xFF01, 0xFF5F)
 """U+FF01 is the full-width form of U+0021."""
@@ -82,7 +80,7 @@ def _composed(once: Unescaped, twice: Unescaped, places: list[int]) -> Unescaped
 
 
 def _unescaped_once(data: bytes) -> Unescaped | None:
-    if not any(mark in data for mark in _MARKS):
+    if not any(mark in data for mark in (*_MARKS, *_JOINTS)):
         return None
     parts, starts, places = list[bytes](), list[int](), list[int]()
     size = at = line_end = 0
