@@ -122,11 +122,13 @@ class ScanSchedule:
             self.check_hinted()
         if now >= self._polled_at + self._task.poll:
             self._polled_at = now
-            sources.poll()
+            if sources.poll():
+                self._wake.hint(None)
 
     def check_hinted(self) -> None:
         """Check the files with hints now: the lines that were being collected can be read."""
-        self._delivery.tailer.grown(self._take_hinted())
+        if self._delivery.tailer.grown(self._take_hinted()):
+            self._wake.hint(None)
 
     def _take_hinted(self) -> set[str]:
         """The files with hints, which are checked next: what is written from now on has new hints."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from producer.redaction.named_values import Hit, value_at
 from producer.redaction.quoting import QUOTE, LineQuotes, Open
+from producer.redaction.secret_names import NameTable
 from shipper.linear_regex import SHIPPED_MEMORY, Linear
 
 MAX_COMMAND_BYTES = 1024
@@ -28,6 +29,7 @@ _OPTIONS: tuple[tuple[str, bytes], ...] = (
     (r"snmp[a-z]+", rb"-[AXc]" + _NEXT),
     (r"influx|arangosh|cassandra-cli", rb"(?:-password|-pw)" + _NEXT),
     (r"curl", rb"(?:-b|--cookie)" + _NEXT + rb"(?=\\*[\"']?[\w.-]+=)"),
+    (r"openssl", rb"-[kK]" + _NEXT),
     (r"useradd|usermod", rb"-p" + _NEXT),
     (r"htpasswd", rb"-[a-zA-Z]*b[a-zA-Z]*\s+\S+\s+\S+\s+"),
 )
@@ -41,6 +43,12 @@ _USER_OPTIONS: tuple[tuple[str, bytes], ...] = (
 _USER = re.compile(rb"(?:(?:\\*[\"'])?[ \t]*,[ \t]*|[ \t=]*)(?P<quote>\\*[\"'])?[\w.@+\\-]{0,64}[:%](?=[^\s\"'])")
 _IDENTIFIED_BY = re.compile(
     rb"(?i:identified(?:\s+with\s+\S{1,40})?\s+by\s+(?:(?:password|values)\s+)?)(?=\\*['\"])|IDENTIFIED\s+BY\s+"
+)
+_INSERT = re.compile(
+    rb"\b(?i:insert|replace)\s+(?i:(?:ignore\s+)?into)\s+[^\s(]{1,128}\s*\(([^()\n]{1,2048})\)\s*(?i:values?)\s*(?=\()"
+)
+_SQL_VALUE = re.compile(
+    rb"\s*('(?:[^'\\\n]|\\.|'')*'?|\"(?:[^\"\\\n]|\\.)*\"?|(?:[^,()'\"\n]|\([^()\n]*\))+)\s*([,)])?"
 )
 
 
@@ -106,3 +114,25 @@ def sql_passwords(text: bytes, rule: str) -> Iterator[Hit]:
     quotes = LineQuotes(text)
     for found in _IDENTIFIED_BY.finditer(text):
         yield from value_at(text, quotes, found.end(), rule)
+
+
+def inserted_passwords(text: bytes, names: NameTable) -> Iterator[Hit]:
+    """The values of INSERT in columns that have the name of a secret."""
+    if b"INTO" not in text and b"into" not in text:
+        return
+    for found in _INSERT.finditer(text):
+        columns = [names.rule_of(column.strip(b" \t`\"'[]\\")) for column in found[1].split(b",")]
+        at = found.end()
+        while any(columns) and text.startswith(b"(", at):
+            at += 1
+            for known in columns:
+                value = _SQL_VALUE.match(text, at)
+                if value is None:
+                    return
+                first, last = value.span(1)
+                if known and text[first : first + 1] in (b"'", b'"'):
+                    yield Hit(first + 1, max(first + 1, last - (text[first] == text[last - 1])), known[0].rule)
+                at = value.end()
+                if value[2] != b",":
+                    break
+            at += len(text[at : at + 8]) - len(text[at : at + 8].lstrip(b", \t"))

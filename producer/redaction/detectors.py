@@ -1,10 +1,11 @@
 """The built-in kinds of what is redacted, and patterns of a user, as functions from a text to its hits."""
 
 import functools
+import re
 from collections.abc import Callable, Iterable, Iterator
 
 from producer.redaction.cards import cards, mails
-from producer.redaction.commands import Commands, sql_passwords
+from producer.redaction.commands import Commands, inserted_passwords, sql_passwords
 from producer.redaction.named_values import Hit, NamedValues
 from producer.redaction.private_keys import private_keys
 from producer.redaction.rules import Rule, built_in, name_words
@@ -12,6 +13,7 @@ from producer.redaction.shapes import Shapes, dsn_passwords
 from producer.redaction.unescaped import unescaped
 
 Detector = Callable[[bytes], Iterable[Hit]]
+_LINE = re.compile(rb"[^\r\n]+")
 KINDS = ("card", "token", "email")
 
 
@@ -28,7 +30,7 @@ class Secrets:
         yield from self._in_plain(text)
         if decoded := unescaped(text):
             for begin, end, rule in self._in_plain(decoded.text):
-                yield Hit(decoded.place(begin), decoded.place(end), rule)
+                yield from _in_lines(text, decoded.place(begin), decoded.end_place(end), rule)
         if b"PRIVATE" in text:
             yield from private_keys(text, "private-key")
 
@@ -37,7 +39,14 @@ class Secrets:
         yield from self._shapes.find(text)
         yield from self._commands.find(text)
         yield from sql_passwords(text, "sql-identified-by")
+        yield from inserted_passwords(text, self._named.names)
         yield from dsn_passwords(text, "dsn-password")
+
+
+def _in_lines(text: bytes, begin: int, end: int, rule: str) -> Iterator[Hit]:
+    """A hit for each line of a value: the newlines between them stay."""
+    for line in _LINE.finditer(text, begin, end):
+        yield Hit(line.start(), line.end(), rule)
 
 
 @functools.cache

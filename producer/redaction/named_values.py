@@ -117,7 +117,7 @@ class NamedValues:
     """The scanner for the named rules of the file."""
 
     def __init__(self, rules: tuple[NamedRule, ...], near: NameWords) -> None:
-        self._names = NameTable(rules, near)
+        self.names = NameTable(rules, near)
         words = sorted({word.replace("_", "[_. -]?") for rule in rules for word in rule.words}, key=len, reverse=True)
         escaped = "|".join(_escaped(word) for word in words)
         tail = r"[0-9a-z_.\x80-\xff-]*"
@@ -162,7 +162,7 @@ class NamedValues:
         if spaced and b" " in spaced[0]:
             start, end = begin, spaced.end()
             name = text[start:end]
-        known = self._names.rule_of(name)
+        known = self.names.rule_of(name)
         if known is None or start >= end or text.startswith(b"/etc/", max(0, start - 5)):
             return
         rule, is_plural = known

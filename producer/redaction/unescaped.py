@@ -1,23 +1,30 @@
 r"""The lines of a text that hold escapes, with the escapes decoded, and the way back to the places of the text.
 
 `%3D`, `%253D`, `&quot;`, `&amp;quot;`, `\u0022`, `\x22` and full-width letters stand for one printable character of
-ASCII each. Blanks and control characters stay escaped: they would end a value that they are part of.
+ASCII each. Blanks and control characters stay escaped: they would end a value that they are part of. Colour sequences
+and characters without width stand for nothing. A line that its next one continues is joined with that.
 """
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from html.entities import html5
 from typing import NamedTuple
 
 _ESCAPE = re.compile(
-    rb"%(?:25)*(?P<percent>[2-7A-Fa-f89][0-9A-Fa-f])"
+    rb"(?P<unseen>(?:\x1b|\\+(?:u001[bB]|x1[bB]|033|e)|#033)\[[0-9;:]{0,24}[A-Za-z]"
+    rb"|\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa0-\xaf]|\xef\xbb\xbf|\xc2\xad"
+    rb"|(?<=[^\n]{60})=\r?\n)"  # as quoted-printable text is wrapped
+    rb"|%(?:25)*(?P<percent>[2-7A-Fa-f89][0-9A-Fa-f])"
     rb"|\\+(?:u(?P<unicode>[0-9A-Fa-f]{4})|(?:u\{|x)(?P<code>[2-7][0-9A-Fa-f])\}?|x(?P<byte>[89A-Fa-f][0-9A-Fa-f])"
     rb"|(?P<octal>[23][0-7]{2}))"
     rb"|&(?:amp;){0,4}(?:#(?P<decimal>[0-9]{2,3})|#[xX]0{0,4}(?P<hex>[2-7][0-9A-Fa-f])"
     rb"|(?P<name>quot|apos|lt|gt|equals|colon|amp|lowbar|commat|sol|bsol|comma|semi));"
     rb"|\xef(?P<wide>\xbc[\x81-\xbf]|\xbd[\x80-\x9e])"
+    rb"|(?P<joint>(?<=[\s\"'\w])\\\r?\n[ \t]*"  # as a shell continues a line
+    rb"|(?<=[:=])[ \t]*(?:\r?\n[ \t]+(?=[^\s-])(?![\"']?[\w.-]+[\"']?[ \t]*[:=]|[{\[])|[|>][+-]?[ \t]*\r?\n[ \t]+))"
 )
-_MARKS = (b"%", b"\\u", b"\\x", b"\\3", b"&", b"\xef")
+_MARKS = tuple(b"% \\u \\x \\3 \\0 \\e & #0 \x1b \xe2 \xef \xc2\xad".split())
+_JOINTS = tuple(mark + end for mark in (b":", b"=", b"\\", b"|", b"|-", b">", b">-") for end in (b"\n", b"\r\n"))
 _PRINTABLE = range(0x21, 0x7F)
 _FULL_WIDTH = range(0xFF01, 0xFF5F)
 """U+FF01 is the full-width form of U+0021."""
@@ -35,6 +42,11 @@ class Unescaped(NamedTuple):
         """The place in the original text of the byte `at` of the decoded one, or of its end."""
         run = bisect_right(self.starts, at) - 1
         return self.places[run] + at - self.starts[run]
+
+    def end_place(self, at: int) -> int:
+        """The same of the end of some bytes: what stands for nothing after them is no part of them."""
+        run = bisect_left(self.starts, at)
+        return self.places[run] if run < len(self.starts) and self.starts[run] == at else self.place(at)
 
 
 _WIDE = re.compile(rb"\xef[\xbc\xbd]")
@@ -68,7 +80,7 @@ def _composed(once: Unescaped, twice: Unescaped, places: list[int]) -> Unescaped
 
 
 def _unescaped_once(data: bytes) -> Unescaped | None:
-    if not any(mark in data for mark in _MARKS):
+    if not any(mark in data for mark in (*_MARKS, *_JOINTS)):
         return None
     parts, starts, places = list[bytes](), list[int](), list[int]()
     size = at = line_end = 0
@@ -82,7 +94,7 @@ def _unescaped_once(data: bytes) -> Unescaped | None:
 
     for found in _ESCAPE.finditer(data):
         character, kept = _decoded(found)
-        if not character:
+        if character is None:
             continue
         begin, end = found.start() + kept, found.end()
         if begin >= line_end:
@@ -90,7 +102,7 @@ def _unescaped_once(data: bytes) -> Unescaped | None:
                 run(at, data[at:line_end])
             at = data.rfind(b"\n", at, begin) + 1 or at if line_end else data.rfind(b"\n", 0, begin) + 1
             at = max(at, line_end)
-            line_end = data.find(b"\n", begin) + 1 or len(data)
+        line_end = data.find(b"\n", end) + 1 or len(data)  # a joint is longer than its line
         if at < begin:
             run(at, data[at:begin])
         run(begin, character)
@@ -102,13 +114,15 @@ def _unescaped_once(data: bytes) -> Unescaped | None:
     return Unescaped(b"".join(parts), starts, places)
 
 
-def _decoded(found: re.Match[bytes]) -> tuple[bytes, int]:
-    """The character of an escape, and how many backslashes before it stay; empty: it is none that is decoded.
+def _decoded(found: re.Match[bytes]) -> tuple[bytes | None, int]:
+    """The character of an escape, and how many backslashes before it stay; None: it is none that is decoded.
 
     The number of backslashes before a quote is the depth of quoting; before a letter it has no meaning.
     """
     kind = found.lastgroup or ""
     digits = found[kind]
+    if kind in ("unseen", "joint"):
+        return b" " if kind == "joint" else b"", 0
     if kind == "name":
         return html5[f"{digits.decode()};"].encode(), 0
     if kind == "wide":
@@ -121,8 +135,8 @@ def _decoded(found: re.Match[bytes]) -> tuple[bytes, int]:
         code -= _FULL_WIDTH.start - 0x21
     if code > 0x7F:  # noqa: PLR2004 - no ASCII
         is_text = kind == "unicode" and code not in _SURROGATES
-        return (chr(code).encode() if is_text else bytes((code,)) if kind == "percent" else b""), 0
+        return (chr(code).encode() if is_text else bytes((code,)) if kind == "percent" else None), 0
     if code not in _PRINTABLE:
-        return b"", 0
+        return None, 0
     keeps = kind in ("unicode", "code") and not chr(code).isalnum()
     return bytes((code,)), len(found[0]) - len(found[0].lstrip(b"\\")) - 1 if keeps else 0

@@ -149,14 +149,18 @@ class Tailer:
         self.retained.settle(self.acks.known)
         self.rotation.scan_ends(files)
 
-    def grown(self, paths: Iterable[str]) -> None:
-        """Check the files that have `paths`, as far as the last scan found them. A hint from the watcher."""
+    def grown(self, paths: Iterable[str]) -> bool:
+        """Check the files that have `paths`, as far as the last scan found them. A hint from the watcher.
+
+        Returns whether a scan must come soon: only that begins with what is in place of a file that is lost.
+        """
         grown = self._open_at(paths)
         if any(reader.is_blank for _, reader in grown):
             self.resolver.refresh_listing()
         late = {file.id for file, reader in grown if self.rotation.must_wait(file, reader)}
         self.is_unsettled |= bool(late)  # the next scan begins the missed ones first
         self._check([each for each in grown if each[0].id not in late], is_scan=False)
+        return bool(late) or _is_any_lost(grown)
 
     def written_bytes(self, paths: Iterable[str]) -> int:
         """Bytes that were written to the files that have `paths` since these were checked."""
@@ -167,11 +171,16 @@ class Tailer:
         files = [self._table.at(key) for key in {self.found.names.get(path) for path in paths} if key is not None]
         return [(file, file.reader) for file in files if file is not None and file.reader is not None]
 
-    def poll(self) -> None:
-        """Check the files for which no hint comes: those that lost their names, and those that could not be read."""
+    def poll(self) -> bool:
+        """Check the files for which no hint comes: those that lost their names, and those that could not be read.
+
+        Returns the same as `grown`.
+        """
         self.read_scheduler.scan_begins()
-        self._check([each for each in self._table.open_files() if self._must_be_polled(*each)], is_scan=False)
+        polled = [each for each in self._table.open_files() if self._must_be_polled(*each)]
+        self._check(polled, is_scan=False)
         self.resolver.resume_grown()
+        return _is_any_lost(polled)
 
     def _check_changed(self, files: Mapping[Key, Seen]) -> None:
         """Check the files that changed since the last scan, and those that must be polled."""
@@ -275,6 +284,10 @@ class Tailer:
             return False
         is_its_own = (at_its_inode.reader if at_its_inode else None) is reader
         return is_its_own and self.resolver.is_on_disk(source)
+
+
+def _is_any_lost(files: Iterable[tuple[TrackedFile, FileReader]]) -> bool:
+    return any(file.state is FileState.LOST for file, _ in files)
 
 
 def new_tailer(

@@ -294,6 +294,18 @@ async def test_a_rotation_is_followed_on_hints_and_the_old_file_is_closed(tmp_pa
         await becomes(lambda: producer.archived().ends, within=6.0)  # before the next full scan
 
 
+async def test_what_replaces_a_truncated_file_is_shipped_before_the_next_full_scan(tmp_path: Path) -> None:
+    path = made(tmp_path / "app.log")
+    producer = Producer(tmp_path, "app.log", watch=True, poll=NEVER)
+    async with producer.running():
+        await shipped(producer, b"one\n")
+        for line in (b"two\n", b"three\n", b"four\n"):
+            os.truncate(path, 0)
+            append(path, line)
+            await shipped(producer, line)
+    assert producer.archived().text(path) == b"one\ntwo\nthree\nfour\n"
+
+
 async def test_where_there_is_no_inotify_lines_are_found_at_every_poll(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,29 @@ def test_nothing_of_what_is_marked_stays(line: str) -> None:
     assert not [part for part in parts if part in out], out
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password: |\n  hunter2\nuser: a",
+        "password: >-\r\n    hunter2\r\nuser: a",
+        '{\n  "password" :\n    "hunter2"\n}',
+        "mysql -u root --password \\\n  hunter2 db",
+        f"{'x' * 60} password=3Dhun=\r\nter2&b",
+        'form-data; name="password"\r\n\r\nhunter2\r\n--b',
+    ],
+)
+def test_a_value_on_the_next_line_is_found_and_the_lines_stay(text: str) -> None:
+    out = edited(text.encode(), redact=["token"]).decode()
+    assert "hun" not in out
+    assert "ter2" not in out
+    assert out.count("\n") == text.count("\n")
+
+
+@pytest.mark.parametrize("text", ["password:\n\tat a.b(C.java:3)", "secret:\n  secretName: a", "token:\n- a\n", "x=\n"])
+def test_a_name_before_a_line_of_its_own_is_no_secret(text: str) -> None:
+    assert edited(text.encode(), redact=["token"]).decode() == text
+
+
 @pytest.mark.parametrize("name", ["password", "пароль", "contraseña"])
 def test_a_name_in_any_escapes_of_its_bytes_is_known(name: str) -> None:
     wide = "".join(chr(ord(letter) + 0xFEE0) if letter.isascii() else letter for letter in name)
