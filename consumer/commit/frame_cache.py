@@ -36,8 +36,8 @@ class Frames(NamedTuple):
 
     frames: Iterable[bytes]
     lines: int  #: as the producers counted them
-    marks: tuple[Frame, ...]  #: one for each frame
-    crc: int  #: of the bytes of all frames
+    marks: tuple[Frame, ...] = ()  #: one for each frame
+    crc: int | None = None  #: of the bytes of all frames, if they were on the disk
 
 
 class _DiskFrames:
@@ -45,14 +45,30 @@ class _DiskFrames:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self.size = 0
+        self._sums: list[tuple[int, int]] = []  # after each frame: the bytes so far, and their CRC
 
     def __del__(self) -> None:
         os.close(self._descriptor)
 
-    def write(self, frames: Sequence[bytes], at: int) -> None:
-        """Write frames at an offset, and end there. Raises OSError."""
-        self.size = write_all(self._descriptor, frames, at)
+    @property
+    def size(self) -> int:
+        """Bytes of all frames."""
+        return self._sums[-1][0] if self._sums else 0
+
+    @property
+    def crc(self) -> int:
+        """CRC-32 of all frames, as they came."""
+        return self._sums[-1][1] if self._sums else 0
+
+    def add(self, frames: Sequence[bytes]) -> None:
+        """Add frames after the others. Raises OSError."""
+        write_all(self._descriptor, frames, self.size)
+        for frame in frames:
+            self._sums.append((self.size + len(frame), crc32(frame, self.crc)))
+
+    def cut(self, count: int) -> None:
+        """Remove the frames after the first `count`."""
+        del self._sums[count:]
 
     def __iter__(self) -> Iterator[bytes]:
         for offset in range(0, self.size, CHUNK_BYTES):
@@ -64,7 +80,6 @@ class _Chain:
     """The frames of one file from its first byte on, with the sums of their lengths."""
 
     marks: list[Frame] = field(default_factory=list)
-    crcs: list[int] = field(default_factory=list)  #: of all bytes up to the end of each frame
     in_memory: list[bytes] = field(default_factory=list)  #: all frames, or none
     on_disk: _DiskFrames | None = None
     stored_bytes: int = 0
@@ -75,8 +90,7 @@ class _Chain:
         if self.on_disk is None:
             self.in_memory.append(frame)
         else:
-            self.on_disk.write([frame], self.stored_bytes)
-        self.crcs.append(crc32(frame, self.crcs[-1] if self.crcs else 0))
+            self.on_disk.add([frame])
         self.marks.append(mark)
         self.stored_bytes += mark.stored
         self.text_bytes += mark.raw
@@ -85,17 +99,16 @@ class _Chain:
         """Remove the frames after `end`: they were written and never committed."""
         while self.text_bytes > end:
             mark = self.marks.pop()
-            self.crcs.pop()
             self.stored_bytes -= mark.stored
             self.text_bytes -= mark.raw
         del self.in_memory[len(self.marks) :]
         if self.on_disk is not None:
-            self.on_disk.size = self.stored_bytes
+            self.on_disk.cut(len(self.marks))
 
     def move_to_disk(self, directory: Path) -> None:
         """Move the frames out of memory. Raises OSError."""
         on_disk = _DiskFrames(os.open(directory, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600))
-        on_disk.write(self.in_memory, 0)
+        on_disk.add(self.in_memory)
         self.on_disk, self.in_memory = on_disk, []
 
 
@@ -136,8 +149,9 @@ class FrameCache:
         chain.cut(text_bytes)
         if not chain.text_bytes == text_bytes > 0:
             return None
-        frames, marks = chain.on_disk or tuple(chain.in_memory), tuple(chain.marks)
-        return Frames(frames, sum(mark.lines for mark in marks), marks, chain.crcs[-1])
+        marks, on_disk = tuple(chain.marks), chain.on_disk
+        lines = sum(mark.lines for mark in marks)
+        return Frames(on_disk, lines, marks, on_disk.crc) if on_disk else Frames(tuple(chain.in_memory), lines, marks)
 
     def _removed(self, path: str) -> _Chain | None:
         if (chain := self._in_memory.pop(path, None)) is not None:

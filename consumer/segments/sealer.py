@@ -371,7 +371,7 @@ def _packed(
     if ready is not None and sealing.crc is not None and sealing.codec == "none":
         for frame in ready.frames:
             packed.write(frame)
-        if packed.crc != ready.crc:
+        if ready.crc not in (None, packed.crc):
             raise OSError(errno.EIO, "frames of blocks changed on the disk; the text is compressed again", sealing.path)
         if layout.codec_of(sealing.sealing) == "zstd":
             packed.write(frame_index.encode(FrameIndex(ready.marks, times.is_exact, times.marks)))
