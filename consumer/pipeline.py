@@ -219,7 +219,7 @@ def make_worker(
     wall: Callable[[], float] = time.time,
 ) -> Worker:
     """A worker that writes `store` in `sessions`. `wall` is the time in seconds since 1970."""
-    stream, frames = StreamView(wall), FrameCache(sealer.codec)
+    stream, frames = StreamView(wall), FrameCache(sealer.codec, store.sink.archive)
     missing, purge = MissingRanges(options, store, stream), StreamPurge(options, store, stream)
     sealing = SealScheduler(options, store, sealer, frames, stream, sessions.stop)
     receipts = ReceiptSender(options, store)

@@ -24,6 +24,8 @@ class Flow:
     flow_seconds: float  #: the same from the first block that the server stored
     producer_cpu_s: float
     collector_cpu_s: float
+    producer_start_cpu_s: float  #: of it before that block
+    collector_start_cpu_s: float
     server_cpu_s: float
     producer_mib: float
     collector_mib: float
@@ -41,13 +43,14 @@ def flow(on: Stage, source: Source) -> Flow:
     producer = on.produce("--once", source.path)
     with Asking(on.server.url) as asking:
         first_at = asking.until_last_is(1)
+        starts = producer.cpu_s, collector.cpu_s
         produced = producer.end()
         archived_at = asking.until_archived()
     collected = collector.stop()
     server_cpu_s = on.server_cpu_s() - server_before
     same(on.fleet, source)
     return Flow(
-        archived_at - began, archived_at - first_at, produced.cpu_s, collected.cpu_s, server_cpu_s,
+        archived_at - began, archived_at - first_at, produced.cpu_s, collected.cpu_s, *starts, server_cpu_s,
         produced.peak_mib, collected.peak_mib,
     )  # fmt: skip
 

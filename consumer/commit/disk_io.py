@@ -17,9 +17,17 @@ from pathlib import Path
 from consumer.archive.directory import changed
 from shipper.durable_files import sync_directory
 
+IOV_MAX = 1024  # buffers that one pwritev takes (limits.h)
+
 
 def write_all(descriptor: int, buffers: Sequence[bytes | memoryview], offset: int) -> int:
     """Write every byte of `buffers` at `offset`. Returns the offset after them."""
+    for first in range(0, len(buffers), IOV_MAX):
+        offset = _write_few(descriptor, buffers[first : first + IOV_MAX], offset)
+    return offset
+
+
+def _write_few(descriptor: int, buffers: Sequence[bytes | memoryview], offset: int) -> int:
     end = offset + sum(map(len, buffers))
     written = os.pwritev(descriptor, buffers, offset)
     if offset + written < end:  # a short write: rare, so a copy is fine

@@ -25,7 +25,6 @@ from consumer.commit.disk_io import (
 from consumer.model import OpenFile
 from shipper import events, layout
 
-IOV_MAX = 1024  # buffers that one pwritev takes (limits.h)
 START_BYTES = 2 * 1024 * 1024  # bytes of a file after which their write to the disk is started
 NO_SOURCE = "-"  # no source: the next append starts a new line
 RESERVED_DESCRIPTORS = 256  # for connections, journals, sealing, metrics
@@ -95,11 +94,10 @@ class Sink:
     def append(self, file: OpenFile, buffers: Sequence[bytes], *, at: int) -> None:
         """Write `buffers` at an offset at or after the committed length of `file`, so that a retry is safe."""
         self._direct.finish()
-        descriptor, offset = self._descriptor(file.path), at
-        check_length(descriptor, file.path, offset)
+        descriptor = self._descriptor(file.path)
+        check_length(descriptor, file.path, at)
         self._unsynced.add(file.path)
-        for first in range(0, len(buffers), IOV_MAX):
-            offset = write_all(descriptor, buffers[first : first + IOV_MAX], offset)
+        offset = write_all(descriptor, buffers, at)
         begun = min(at, self._begun.setdefault(file.path, at))
         if offset - begun >= START_BYTES:
             start_writing(descriptor, begun, offset - begun)

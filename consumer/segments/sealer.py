@@ -366,10 +366,13 @@ def _packed(
     """Pack what is committed of a file. Frames are copied as they are, to the first that cannot be read.
 
     Those that are `ready` were unpacked and summed when they came, and so was the text that the file should hold.
+    Raises OSError: they are not what came, because the disk changed them.
     """
     if ready is not None and sealing.crc is not None and sealing.codec == "none":
         for frame in ready.frames:
             packed.write(frame)
+        if ready.crc not in (None, packed.crc):
+            raise OSError(errno.EIO, "frames of blocks changed on the disk; the text is compressed again", sealing.path)
         if layout.codec_of(sealing.sealing) == "zstd":
             packed.write(frame_index.encode(FrameIndex(ready.marks, times.is_exact, times.marks)))
         return ByteCounter(ready.lines, sealing.raw, sealing.crc, sealing.ends_open)

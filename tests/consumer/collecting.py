@@ -69,7 +69,7 @@ def store_of(
 def applier_of(journal: Journal, sink: Sink) -> Applier:
     """An applier of partition 0 in Spark's layout."""
     options = PartitionOptions(until=Until.DRAINED, **OPTIONS)
-    return Applier(options, store_of(journal, sink, Layout(sink.archive)), FrameCache("zstd"))
+    return Applier(options, store_of(journal, sink, Layout(sink.archive)), FrameCache("zstd", sink.archive))
 
 
 class KilledError(Exception):

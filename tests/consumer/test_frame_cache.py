@@ -1,5 +1,8 @@
 """Segments of frames as they came: never other bytes than the open file's, whatever happened on the way."""
 
+import contextlib
+import random
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,11 @@ def packed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(seal, "pack", pack)
     return seen
+
+
+@pytest.fixture
+def ready(tmp_path: Path) -> FrameCache:
+    return FrameCache("zstd", tmp_path)
 
 
 async def test_a_segment_is_made_of_the_blocks_as_they_came(harness, log, packed):
@@ -136,23 +144,20 @@ def test_a_kill_while_a_segment_is_made_of_frames_leaves_one_segment(step, tmp_p
     sink.close()
 
 
-def test_frames_are_kept_while_they_follow_each_other():
-    ready = FrameCache("zstd")
+def test_frames_are_kept_while_they_follow_each_other(ready):
     ready.add(PATH, 0, b"one", text_bytes=10, lines=1)
     ready.add(PATH, 10, b"two", text_bytes=5, lines=2)
     assert ready.take(PATH, 15) == Frames((b"one", b"two"), 3, (Frame(3, 10, 0, 1), Frame(3, 5, 0, 2)))
     assert ready.take(PATH, 15) is None
 
 
-def test_a_frame_that_was_never_committed_is_forgotten():
-    ready = FrameCache("zstd")
+def test_a_frame_that_was_never_committed_is_forgotten(ready):
     ready.add(PATH, 0, b"one", text_bytes=10, lines=1)
     ready.add(PATH, 10, b"two", text_bytes=5, lines=2)
     assert ready.take(PATH, 10) == Frames((b"one",), 1, (Frame(3, 10, 0, 1),))
 
 
-def test_bytes_that_came_in_no_frame_break_the_chain_for_good():
-    ready = FrameCache("zstd")
+def test_bytes_that_came_in_no_frame_break_the_chain_for_good(ready):
     ready.add(PATH, 0, b"one", text_bytes=10, lines=1)
     ready.add(PATH, 11, b"two", text_bytes=5, lines=2)
     ready.add(PATH, 16, b"three", text_bytes=5, lines=2)
@@ -161,8 +166,8 @@ def test_bytes_that_came_in_no_frame_break_the_chain_for_good():
     assert ready.take(PATH, 10) == Frames((b"one",), 1, (Frame(3, 10, 0, 1),))
 
 
-def test_many_small_frames_are_not_worth_their_room():
-    ready, at = FrameCache("zstd"), 0
+def test_many_small_frames_are_not_worth_their_room(ready):
+    at = 0
     for _ in range(FEW_FRAMES + 2):
         ready.add(PATH, at, b"f", text_bytes=100, lines=1)
         at += 100
@@ -174,8 +179,8 @@ def test_many_small_frames_are_not_worth_their_room():
     assert ready.take(PATH, at) is not None
 
 
-def test_the_memory_is_bounded_and_the_file_that_waited_longest_makes_room():
-    ready = FrameCache("zstd", most_bytes=100)
+def test_the_memory_is_bounded_and_the_file_that_waited_longest_makes_room(tmp_path):
+    ready = FrameCache("zstd", tmp_path, most_bytes=100)
     ready.add("a", 0, b"x" * 60, text_bytes=1000, lines=1)
     ready.add("b", 0, b"x" * 30, text_bytes=1000, lines=1)
     ready.add("a", 1000, b"x" * 10, text_bytes=1000, lines=1)
@@ -185,3 +190,49 @@ def test_the_memory_is_bounded_and_the_file_that_waited_longest_makes_room():
     ]  # fmt: skip
     ready.add("d", 0, b"x" * 101, text_bytes=1000, lines=1)
     assert ready.take("d", 1000) is None
+
+
+FRAMES = [random.Random(number).randbytes(1 << 19) for number in range(9)]
+
+
+def cached_on_disk(directory: Path) -> FrameCache:
+    """A cache with frames of "a" for which there is no memory."""
+    ready = FrameCache("zstd", directory, most_bytes=1 << 21)
+    for number, frame in enumerate(FRAMES[:6]):
+        ready.add("a", 1000 * number, frame, text_bytes=1000, lines=1)
+    return ready
+
+
+def test_frames_without_memory_move_to_a_file_without_a_name(tmp_path):
+    ready = cached_on_disk(tmp_path)
+    ready.add("a", 5000, FRAMES[7], text_bytes=1000, lines=1)  # the sixth was not committed
+    ready.add("b", 0, b"small", text_bytes=1000, lines=1)
+    assert not list(tmp_path.iterdir())
+    frames, others = ready.take("a", 6000), ready.take("b", 1000)
+    assert frames is not None
+    assert others is not None
+    expected = b"".join([*FRAMES[:5], FRAMES[7]])
+    assert b"".join(frames.frames) == expected
+    assert (frames.lines, len(frames.marks), frames.crc) == (6, 6, zlib.crc32(expected))
+    assert ready.take("a", 6000) is None
+
+
+def test_without_such_files_or_space_the_frames_are_dropped(tmp_path):
+    ready = cached_on_disk(tmp_path / "missing")
+    assert ready.take("a", 6000) is None
+
+
+def test_frames_that_the_disk_changed_are_made_anew_of_the_text(tmp_path, packed):
+    opened = write_open(tmp_path, "/var/log/app.log", [LINES])
+    sink = Sink(tmp_path / "archive", open_files=8, links=True)
+    with contextlib.closing(Journal(tmp_path / "journal.sqlite")) as journal, contextlib.closing(sink):
+        sealer = seal.Sealer(tmp_path / "archive", collector="here", codec="zstd")
+        sealing = sealer.begin(opened, journal, sink)
+        recorded, frame = Recorded.of(journal, sealing.path), zstandard.compress(LINES)
+        with pytest.raises(OSError, match="changed on the disk"):
+            sealer.finish(sealing, recorded, Frames((frame[:-1] + b"?",), 500, (), zlib.crc32(frame)))
+        assert not standing(tmp_path)
+        sealer.finish(sealing, recorded)
+    (segment,) = standing(tmp_path)
+    assert unpack(tmp_path / "archive" / segment.path) == LINES
+    assert packed == ["zstd"]
