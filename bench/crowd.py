@@ -104,7 +104,8 @@ def measured(case: str, arguments: argparse.Namespace) -> Result:
     try:
         with served(case, where) as (urls, pids):
             fleet = Fleet(where, ",".join(urls), partitions=PARTITIONS)
-            fleet.apply(*(("--replicas", "3") if case == THREE else ()))
+            replicas = ("--replicas", str(len(urls)), "--max-bytes", "2GB")
+            fleet.must("partition", "apply", "--partitions", str(PARTITIONS), *replicas)
             with collecting(fleet) as collector:
                 result = _driven(case, fleet, hosts, arguments.seconds, collector.pid, pids)
             same(fleet)
