@@ -50,7 +50,8 @@ from suite import Case, Manner, Outcome, outcome
 
 CASES: tuple[Case, ...] = (
     whole.CASE, any_log.CASE, peers.CASE, alone.PRODUCE, alone.COLLECT, lines.CASE, latency.CASE, steady.CASE,
-    footprint.CASE, growth.HOSTS, growth.SIZES, catching_up.CASE, many.FILES, many.CROWD, report.CASE, report.LARGE,
+    footprint.CASE, growth.HOSTS, growth.SIZES, catching_up.CASE, many.FILES, many.CROWD,
+    many.DRAWN, many.CLUSTER, report.CASE, report.LARGE,
     report_start.CASE,
     search.CASE, start.CASE, flood.CASE,
 )  # fmt: skip

@@ -36,6 +36,7 @@ from consumer.commit.other_partitions import ArchiveSources
 from consumer.commit.sink import most_open
 from consumer.fleet.page import status_page
 from consumer.model import Until
+from consumer.partition.pace import RequestedPace
 from consumer.pipeline import WorkerParts
 from consumer.segments.compaction import Merger
 from consumer.segments.day_close import DayCloser
@@ -117,6 +118,7 @@ async def _run_once(plan: Plan[Layout], until: Until, stop: Stop, *, has_worked:
             settings=chosen,
             until=until,
             sealer=sealer,
+            pace=RequestedPace(),
             sources=ArchiveSources(place.newest_journals),
             open_files=lambda: max(8, most_open(chosen.open_files) // discovery.count),
             open_inbox=partial(

@@ -21,6 +21,7 @@ from consumer.model import PartitionOptions, SourceKey, Until
 from consumer.partition import dead_letters
 from consumer.partition.maintenance import ControlRequests, Maintenance, partition_tasks
 from consumer.partition.missing_ranges import MissingRanges
+from consumer.partition.pace import RequestedPace
 from consumer.partition.purge import StreamPurge
 from consumer.partition.receipt_sender import ReceiptSender
 from consumer.partition.sealing import SealScheduler
@@ -58,6 +59,7 @@ class Worker:
         missing: MissingRanges,
         maintenance: Maintenance,
         sessions: SessionLoop,
+        pace: RequestedPace,
     ) -> None:
         self._options = options
         self._store = store
@@ -66,6 +68,7 @@ class Worker:
         self._missing = missing
         self._maintenance = maintenance
         self._sessions = sessions
+        self._pace = pace
         self._stop = sessions.stop
         self._take_seconds = TAKE_SECONDS if options.until is Until.STOPPED else DRAIN_TAKE_SECONDS
         self._next_take_at = 0.0  # monotonic
@@ -112,6 +115,7 @@ class Worker:
             if batch:
                 size = sum(len(each.payload) for each in batch)
                 self._maintenance.stream.received(size)
+                self._pace.received(self.partition, batch)
                 await self._commit_all(inbox, batch)
                 gathers = size < GATHER_BYTES and self._options.until is Until.STOPPED
                 self._next_take_at = time.monotonic() + GATHER_SECONDS if gathers else 0.0
@@ -179,6 +183,7 @@ class Worker:
             "refused_questions": self._maintenance.requests.limit.refused,
             "cut_dead_letters": self._cut_letters,
             "over_budget": dict(self._over_budget),
+            "pace_seconds": self._pace.seconds,
             "trouble": self.trouble,
             **self._maintenance.site.status(),
         }
@@ -216,17 +221,18 @@ def make_worker(
     store: PartitionStore,
     sealer: Sealer,
     sessions: SessionLoop,
+    pace: RequestedPace,
     wall: Callable[[], float] = time.time,
 ) -> Worker:
     """A worker that writes `store` in `sessions`. `wall` is the time in seconds since 1970."""
     stream, frames = StreamView(wall), FrameCache(sealer.codec, store.sink.archive)
     missing, purge = MissingRanges(options, store, stream), StreamPurge(options, store, stream)
     sealing = SealScheduler(options, store, sealer, frames, stream, sessions.stop)
-    receipts = ReceiptSender(options, store)
+    receipts = ReceiptSender(options, store, pace)
     tasks = list(partition_tasks(options, store, missing, sealing, receipts, purge))
     requests = ControlRequests(options, receipts, sealing)
     maintenance = Maintenance(tasks, sealing, receipts, purge.site, requests, stream)
-    return Worker(options, store, Applier(options, store, frames), missing, maintenance, sessions)
+    return Worker(options, store, Applier(options, store, frames), missing, maintenance, sessions, pace)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,6 +243,7 @@ class WorkerParts:
     settings: CollectorSettings
     until: Until
     sealer: Sealer
+    pace: RequestedPace
     sources: ArchiveSources
     open_files: Callable[[], int]  #: maximum number of open files of one partition
     open_inbox: Callable[..., Awaitable[Inbox]]  #: of a `stream`

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import shipper
+from producer.linger import Linger
 from producer.model import Destination, Entry, Source
 from producer.options import Task
 from producer.scheduler import Scheduler
@@ -95,8 +96,11 @@ SOON_SECONDS = 1.0
 class Heartbeats:
     """Measures the backlog and sends heartbeats. Owned by the pipeline."""
 
-    def __init__(self, task: Task, destination: Destination, delivery: Delivery, guard: HostNameGuard) -> None:
+    def __init__(
+        self, task: Task, destination: Destination, delivery: Delivery, guard: HostNameGuard, linger: Linger
+    ) -> None:
         self._task = task
+        self._linger = linger
         self._destination = destination
         self._guard = guard
         self.cancel = guard.cancel  #: drops the check of a session that has ended
@@ -186,6 +190,7 @@ class Heartbeats:
             "backlog_bytes": sources.read_scheduler.backlog_bytes,
             "version": self._version,
             "up_seconds": round(time.monotonic() - self._began, 1),
+            "delay_seconds": self._linger.delay,
             "files": self._files,
             "unreadable_files": self._unreadable,
             "unacknowledged_bytes": self._backlog.octets,
@@ -216,7 +221,11 @@ class Heartbeats:
         self._retained = sources.retained.octets
         self._measure_at = now + self._every
         events.backlog_measured(
-            octets=self._backlog.octets, age=self._backlog.age, files=self._files, unreadable=self._unreadable
+            octets=self._backlog.octets,
+            age=self._backlog.age,
+            files=self._files,
+            unreadable=self._unreadable,
+            delay=self._linger.delay,
         )
 
     def _beat(self, now: float, *, leaves: bool = False, refused: bool = False) -> Heartbeat:
@@ -237,6 +246,7 @@ class Heartbeats:
             rate=self._rate,
             in_flight=self._delivery.window.bytes,
             held=self._retained,
+            delay=self._linger.delay,
             unreadable=self._unreadable,
             trouble=self.trouble,
             leaves=leaves,

@@ -97,7 +97,7 @@ class Task:
     partitions: int = 0  #: the setting SHIPPER_PARTITIONS; a partition map has precedence
     heartbeat: float = 0.0  #: between two heartbeats; 0: none
     reports_end: bool = False  #: with one heartbeat once everything is shipped, also where `heartbeat` is 0
-    max_delay: float = 0.02  #: lines are collected so long before they are read, unless they fill a block
+    max_delay: float = 0.02  #: lines are collected for at most so long before they are read (`linger.py`)
     rate: int = 0  #: most bytes a second that are read from files; 0: as fast as it goes
     recover_wait: float = 0.0  #: seconds to wait for the collector when the checkpoint was lost
     when_silent: WhenSilent = WhenSilent.BEGIN_ANEW  #: what to do when it did not answer until then

@@ -201,6 +201,10 @@ class PlaceRequest(_Question):
     ASK: ClassVar = "place"
 
 
+USUAL_DELAY_SECONDS = 1.0
+"""How long a host collects lines while no collector requests another pace, and its settings allow it."""
+MAX_PACE_SECONDS = 10.0
+"""Maximum pace that a collector may request; each host has its own maximum below."""
 FOLLOW_SECONDS = 10.0
 """Time for which a `FollowRequest` counts. A follower repeats it in half of that time."""
 
@@ -274,6 +278,12 @@ class ReceiptsReply(_Message):
     receipts: Annotated[tuple[Receipt, ...], _records(_receipt)]
     left: Annotated[int, count(), IF_SET] = -1  #: the map version by which the host left, all archived; or -1
     is_retired: Annotated[bool, Name("retired"), IF_SET] = False  #: its stream is gone; all that it had is archived
+    pace: Annotated[int, count(most=int(1000 * MAX_PACE_SECONDS)), IF_SET] = 0  #: milliseconds; 0: as the host likes
+
+    @property
+    def pace_seconds(self) -> float:
+        """How long the host is to collect lines, within its own maximum; 0: as it likes."""
+        return self.pace / 1000
 
 
 class ResendAnswer(enum.Enum):

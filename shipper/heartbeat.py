@@ -83,6 +83,7 @@ class Heartbeat:
     shipped: _Count = 0  #: acknowledged since the producer began
     rate: _Seconds = 0.0  #: acknowledged a second, since the heartbeat before
     in_flight: _Count = 0
+    delay: Annotated[_Seconds, IF_SET] = 0.0  #: for which lines are collected before they are sent; 0: older producer
     held: _Count = 0  #: in files that ended and are kept until they are archived
     unreadable: _Count = 0  #: files that cannot be read and directories that cannot be listed
     trouble: _Name = ""  #: what ended the last session, while no block was acknowledged since

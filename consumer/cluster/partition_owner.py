@@ -180,7 +180,7 @@ class OwnedPartition:
         options = parts.options(partition, hole_patience)
         open_inbox = partial(parts.open_inbox, stream=options.stream)
         sessions = SessionLoop(options, open_inbox, self.stop, parts.patience(), self.pulse)
-        return make_worker(options, store, parts.sealer, sessions)
+        return make_worker(options, store, parts.sealer, sessions, parts.pace)
 
     def _confirm(self) -> None:
         """Check that the archive has no later epoch. Raises Fenced."""

@@ -12,6 +12,7 @@ from rich.text import Text
 from consumer.fleet.host_table import TROUBLED, HostState, HostStatus, counts
 from consumer.fleet.snapshot import Fleet, Partition, rate_of
 from shipper import units
+from shipper.control import MAX_PACE_SECONDS, USUAL_DELAY_SECONDS
 from shipper.table_printer import STACK, fitted
 from shipper.units import counted, format_bytes, format_duration
 
@@ -67,6 +68,7 @@ def host_json(host: HostStatus) -> dict[str, Any]:
         "rate_bytes": round(rate_of(host)) if beat else None,
         "shipped_bytes": beat.shipped if beat else None,
         "held_bytes": beat.held if beat else None,
+        "delay_seconds": beat.delay or None if beat else None,
         "trouble": beat.trouble if beat else "",
         "behind": [
             {"file": each.file, "offset": each.offset, "bytes": each.behind, "seconds": each.age} for each in beat.worst
@@ -163,6 +165,10 @@ def _sum(fleet: Fleet) -> list[Text]:
         if each.kind not in {"host", "duplicates"}
     ]
     lines.append(Text(f"{counted(len(fleet.hosts), 'host')}: {states} · {moving}"))
+    delays = [host.beat.delay for host in fleet.hosts if host.beat]
+    if paced := [delay for delay in delays if USUAL_DELAY_SECONDS < delay <= MAX_PACE_SECONDS]:
+        delay = f"lines of {counted(len(paced), 'host')} are sent after up to {format_duration(max(paced))}"
+        lines.append(Text(f"{delay}: collectors request it, because they receive many small blocks", style="dim"))
     if fleet.unknown_hosts:
         unknown = f"{fleet.unknown_hosts} of {counted(len(fleet.hosts), 'host')}"
         lines.append(Text(f"whether lines wait on {unknown} is not known: they send no heartbeats", style="cyan"))

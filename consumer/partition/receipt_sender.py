@@ -3,9 +3,11 @@
 import itertools
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from consumer.commit.store import PartitionStore
 from consumer.model import ArchivedSource, PartitionOptions, SourceKey
+from consumer.partition.pace import RequestedPace
 from shipper import events
 from shipper.control import MAX_SOURCES, Receipt, ReceiptsReply, ReceiptsRequest, as_many_as_fit
 from shipper.ports import Inbox
@@ -42,9 +44,10 @@ def _receipt(known: ArchivedSource) -> Receipt:
 class ReceiptSender:
     """Sends receipts to the producers of one partition: unrequested after commits, and as replies."""
 
-    def __init__(self, options: PartitionOptions, store: PartitionStore) -> None:
+    def __init__(self, options: PartitionOptions, store: PartitionStore, pace: RequestedPace) -> None:
         self._options = options
         self._store = store
+        self._pace = pace
         self.changed: dict[str, dict[SourceKey, None]] = {}  # by host: sources that changed since its last receipt
         self._had_more = False  # hosts than one round takes, when the last one began
 
@@ -67,7 +70,8 @@ class ReceiptSender:
         for host in list(itertools.islice(self.changed, most)):
             left = list(self.changed.pop(host))
             while left:
-                message = await self._of_sources(inbox, left[:MAX_SOURCES])
+                receipts = await self._of_sources(inbox, left[:MAX_SOURCES])
+                message = replace(receipts, pace=round(1000 * self._pace.seconds))
                 await inbox.tell(control_down(host), message.to_json())
                 left = left[max(1, len(message.receipts)) :]
 

@@ -399,7 +399,7 @@ class FleetLog:
         """Request that the hosts whose lines are shown send them early, as long as they are shown."""
         if not self._are_early:
             return
-        late = "new lines come up to a second late (producer.max_delay)"
+        late = "new lines come a second late or more (producer.max_delay)"
         if len(self._sending) > MOST_FOLLOWED:
             self._are_early = False
             tell(f"{late}: there are more than {MOST_FOLLOWED} hosts; name fewer to see lines earlier")

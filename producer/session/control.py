@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from producer.linger import Linger
 from producer.model import Source
 from producer.options import Task
 from producer.session.delivery import Delivery, Window
@@ -100,7 +101,7 @@ class ControlHandler:
         migration: Migration,
         check: DeliveryCheck,
         scans: Scans,
-        follow: Callable[[], None],
+        linger: Linger,
     ) -> None:
         self._host = task.host
         self._task = task
@@ -110,22 +111,26 @@ class ControlHandler:
         self._delivery = delivery
         self._migration = migration
         self._check = check
-        self._follow = follow
+        self._linger = linger
 
     async def listen(self, session: Publisher) -> None:
         """Handle messages of collectors and of operators from now on."""
-        await session.listen(control_down(self._host), self._handle)
+        await session.listen(control_down(self._host), self._from_collector)
         await session.listen(control_ask(self._host), self._from_operator)
 
-    async def _from_operator(self, subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    async def _from_operator(self, _subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """An operator may read how far each source is, and follow the lines; nothing else."""
-        return await self._handle(subject, message) if message.get("ask") in READING else None
+        return await self._reply(message) if message.get("ask") in READING else None
 
-    async def _handle(self, _subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The fields of the reply. None: there is none."""
-        tailer = self._delivery.tailer
+    async def _from_collector(self, _subject: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
         if (receipts := ReceiptsReply.from_json(message)) is not None:
-            self._check.unproven(tailer.ended_files.note_unsolicited(receipts))
+            self._check.unproven(self._delivery.tailer.ended_files.note_unsolicited(receipts))
+            self._linger.pace(receipts.pace_seconds)
+        return await self._reply(message)
+
+    async def _reply(self, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The fields of the reply to a request. None: there is none."""
+        tailer = self._delivery.tailer
         match request_from_json(message):
             case ResendRequest() as request:
                 reply = to_missing(request, tailer, self._delivery.window)
@@ -141,7 +146,7 @@ class ControlHandler:
             case PlaceRequest():
                 return self._migration.answer().to_json()
             case FollowRequest():
-                self._follow()
+                self._linger.follow()
             case FilesRequest() as request:
                 scan_age = self._scans.age(scan=request.scan)
                 place, run = self._migration.place, self._run

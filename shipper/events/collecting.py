@@ -98,6 +98,7 @@ _RECENT_GAPS: deque[ReportedGap] = deque(maxlen=MOST_RECENT)
 _LAG = Gauge("fshipper_lag_messages", "Messages in the stream after the last applied one", ["partition"])
 
 
+_PACE = Gauge("fshipper_pace_seconds", "How long this collector requests its hosts to collect lines; 0: as they like")
 _HOSTS = Gauge("fshipper_hosts", "Hosts by state, from heartbeats; each collector reports all", ["state"])
 _HOST_BACKLOG = Gauge("fshipper_hosts_backlog_bytes", "Bytes that live hosts have not shipped, from heartbeats")
 _HOST_BACKLOG_AGE = Gauge(
@@ -178,6 +179,11 @@ def archive_measured(*, size: int, free: int) -> None:
     """The size of the archive and the free bytes of its file system."""
     _ARCHIVE_SIZE.set(size)
     _ARCHIVE_FREE.set(free)
+
+
+def pace_chosen(*, seconds: float) -> None:
+    """The collector requests its hosts to collect lines so long; 0: as long as they like."""
+    _PACE.set(seconds)
 
 
 @info("A collector begins to write.")

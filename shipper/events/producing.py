@@ -26,6 +26,7 @@ _NOT_FOLLOWED = Counter("fshipper_links_not_followed_total", "Names that are not
 _MOVES = Counter("fshipper_host_moves_total", "Moves of this host from one partition to another")
 _BACKLOG = Gauge("fshipper_backlog_bytes", "Bytes seen in the files that JetStream has not acknowledged")
 _BACKLOG_AGE = Gauge("fshipper_backlog_age_seconds", "Age of the oldest byte that JetStream has not acknowledged")
+_DELAY = Gauge("fshipper_delay_seconds", "How long lines are collected now before they are sent")
 _FILES = Gauge("fshipper_files", "Files that are followed")
 _UNOPENED = Gauge("fshipper_unopened_files", "Files that cannot be read now, and directories that cannot be listed")
 _REFUSED_CONNECTIONS = Counter(
@@ -95,10 +96,11 @@ def name_of_container(*, host: str) -> None: ...
 def nothing_matched(*, problem: str) -> None: ...
 
 
-def backlog_measured(*, octets: int, age: float, files: int, unreadable: int) -> None:
+def backlog_measured(*, octets: int, age: float, files: int, unreadable: int, delay: float) -> None:
     """The files were scanned for a heartbeat."""
     _BACKLOG.set(octets)
     _BACKLOG_AGE.set(age)
+    _DELAY.set(delay)
     _FILES.set(files)
     _UNOPENED.set(unreadable)
 

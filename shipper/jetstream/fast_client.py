@@ -21,9 +21,11 @@ import nats.aio.client
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
+from nats.aio.transport import WebSocketTransport
 from nats.errors import ConnectionClosedError, Error, NoRespondersError
+from nats.protocol.parser import AWAITING_CONTROL_LINE
 
-from shipper.jetstream.protocol_filter import ProtocolFilter, RawMessage, ReadRun
+from shipper.jetstream.protocol_filter import FrameFilter, ProtocolFilter, RawMessage, ReadRun
 from shipper.model import LineMessages
 
 _END = b"\r\n"
@@ -142,21 +144,33 @@ class TolerantClient(Client):
     def sift(self) -> None:
         """Take direct subscriptions' messages from the socket from now on; call it immediately after `connect`.
 
-        Where that is not possible (TLS, WebSocket, a server that has closed the connection) they come through nats-py.
+        Where that is not possible (a server that has closed the connection) they come through nats-py.
         """
-        reader = getattr(self._transport, "_io_reader", None)
-        writer = getattr(self._transport, "_io_writer", None)
-        if reader is None or writer is None or self._ps.buf or reader._eof:  # noqa: SLF001 - nothing follows its end
+        transport = self._transport
+        if self._ps.buf:
             return
-        socket = writer.transport
+        if isinstance(transport, WebSocketTransport):
+            frames = FrameFilter(transport.read, self._is_parsing, self._direct.__contains__, self._take)
+            transport.read = frames.read  # type: ignore[method-assign,assignment]
+            self._filter = frames.filter
+            return
+        reader = getattr(transport, "_io_reader", None)
+        writer = getattr(transport, "_io_writer", None)
+        if reader is None or writer is None or reader._eof:  # noqa: SLF001 - nothing follows its end
+            return
+        socket = writer.transport  # or that of TLS, which hands out what it decrypted
         way = socket.get_protocol()
-        if isinstance(way, asyncio.StreamReaderProtocol) and socket.get_extra_info("ssl_object") is None:
+        if isinstance(way, asyncio.StreamReaderProtocol):
             sieve = ProtocolFilter(way, self._direct.__contains__, self._take)
             socket.set_protocol(sieve)
             self._filter = sieve
             came = bytes(reader._buffer)  # noqa: SLF001 - whole lines were read of what came before
             reader._buffer.clear()  # noqa: SLF001
             sieve.put(came)
+
+    def _is_parsing(self) -> bool:
+        """Whether nats-py has a part of a message."""
+        return bool(self._ps.buf) or self._ps.state != AWAITING_CONTROL_LINE
 
     def read_runs_by(self, read_run: ReadRun) -> None:
         """Let `read_run` take many small messages at a time, where messages are taken from the socket."""

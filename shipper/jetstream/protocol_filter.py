@@ -8,7 +8,7 @@ Everything else from the server goes to nats-py.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 FIRST_BYTES = 64 * 1024
@@ -42,7 +42,7 @@ class ProtocolFilter(asyncio.BufferedProtocol):
 
     def __init__(
         self,
-        way: asyncio.StreamReaderProtocol,
+        way: asyncio.Protocol,
         is_wanted: Callable[[int], bool],
         take: Callable[[RawMessage], None],
     ) -> None:
@@ -145,3 +145,35 @@ class ProtocolFilter(asyncio.BufferedProtocol):
         if begin and left:
             self._view[:left] = self._view[begin : self._end]
         self._end = left
+
+
+class FrameFilter(asyncio.Protocol):
+    """The same for a WebSocket, whose frames nats-py reads itself: `read` stands in place of its own.
+
+    `is_parsing`: whether nats-py has a part of a message, from a frame that it had requested before.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[int], Awaitable[bytes]],
+        is_parsing: Callable[[], bool],
+        is_wanted: Callable[[int], bool],
+        take: Callable[[RawMessage], None],
+    ) -> None:
+        self.filter = ProtocolFilter(self, is_wanted, take)
+        self._read = read
+        self._is_parsing = is_parsing
+        self._rest: list[bytes] = []  # of a frame, for nats-py
+
+    async def read(self, most_bytes: int) -> bytes:
+        """What the next frame has for nats-py; empty also where there is nothing, or the connection is closed."""
+        frame = await self._read(most_bytes)
+        if self._is_parsing():
+            return frame
+        self.filter.put(frame)
+        rest, self._rest = b"".join(self._rest), []
+        return rest
+
+    def data_received(self, data: bytes) -> None:
+        """Keep what is for nats-py."""
+        self._rest.append(data)

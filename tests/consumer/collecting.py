@@ -27,6 +27,7 @@ from consumer.commit.other_partitions import OtherPartitions
 from consumer.commit.sink import Sink
 from consumer.commit.store import Fence, PartitionStore
 from consumer.model import PartitionOptions, Until
+from consumer.partition.pace import RequestedPace
 from consumer.partition.session_loop import SessionLoop
 from consumer.pipeline import Worker, make_worker
 from consumer.segments.sealer import Sealer
@@ -129,6 +130,7 @@ class PartitionHarness:
         self.patience = 15.0  # seconds of trouble after which a collector gives up; longer than a busy machine needs
         self.fence: Fence = LocalFence()
         self.sealer = Sealer(self.archive, collector="here", codec=codec)
+        self.pace = RequestedPace()
         self.task: dict[str, Any] = OPTIONS | task
 
     # -- the stream ---------------------------------------------------------------------------------------------
@@ -174,7 +176,7 @@ class PartitionHarness:
         sessions = SessionLoop(
             options, open_inbox, stop or Stop(), Patience(at_start=self.patience, later=self.patience), pulse
         )
-        worker = make_worker(options, store, self.sealer, sessions, self.wall)
+        worker = make_worker(options, store, self.sealer, sessions, self.pace, self.wall)
         try:
             yield worker
         finally:
