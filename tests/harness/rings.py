@@ -20,6 +20,9 @@ CHECK, TEST, ALL = RINGS = ("check", "test", "all")
 
 PURE_TOGETHER = 20
 
+SEEDS_IN_CHECK = 4
+"""Tests with a parameter `seed` run in ring `check` with the first seeds only."""
+
 LONG = {
     "bench/test_bench_runs.py::test_a_case_of_each_kind_shows_its_figures_and_its_limit": "parts of the bench",
     "chaos/test_burst.py": "four bursts; the daily run has one",
@@ -122,7 +125,13 @@ def ring(item: pytest.Item) -> str:
     """The smallest ring that runs a test."""
     if reason(item, LONG) or item.get_closest_marker("long"):
         return ALL
-    return TEST if starts(item) or reason(item, SLOW) or item.get_closest_marker("slow") else CHECK
+    is_slow = reason(item, SLOW) or item.get_closest_marker("slow") or _seed(item) >= SEEDS_IN_CHECK
+    return TEST if is_slow or starts(item) else CHECK
+
+
+def _seed(item: pytest.Item) -> int:
+    seed = item.callspec.params.get("seed") if hasattr(item, "callspec") else None
+    return seed if isinstance(seed, int) else 0
 
 
 def reason(item: pytest.Item, table: dict[str, str]) -> str:
@@ -212,6 +221,7 @@ def _is_module_of_tests(name: str) -> bool:
     return file is not None and _is_file_of_tests(file)
 
 
+@functools.cache
 def _is_file_of_tests(file: str) -> bool:
     return Path(file).is_relative_to(TESTS) or Path(file).is_relative_to(BENCH)
 
