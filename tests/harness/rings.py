@@ -32,6 +32,7 @@ LONG = {
     "consumer/test_stored_times.py::test_1000_drawn_files_and_windows_equal_a_reference_that_reads_each_line": "the daily run has 25 files",  # noqa: E501
     "deploy/test_demo_verb.py::test_a_demo_over_midnight_has_two_reports": "a second whole demo",
     "deploy/test_demo_verb.py::test_a_signal_ends_it_soon_and_leaves_no_process": "the daily run has SIGINT",
+    "deploy/test_demo_verb.py::test_bytes_that_were_not_counted_make_the_proof_fail": "the daily run has test_demo_proof.py",  # noqa: E501
     "deploy/test_demo_verb.py::test_your_own_files_are_replayed_and_the_demo_before_is_replaced": "a second whole demo",
     "deploy/test_packaging.py::test_the_package_contains_program_units_users_and_examples": "builds a Debian package",
     "deploy/test_packaging.py::test_the_package_declares_what_it_needs": "builds a Debian package",
@@ -39,6 +40,8 @@ LONG = {
     "deploy/test_packaging.py::test_the_packaged_program_runs_in_its_place": "builds a Debian package",
     "partitioner/test_leaders_on_a_cluster.py": "a cluster of three servers under kills",
     "producer/test_producer_logrotate.py::test_of_every_combination_each_line_arrives_once": "the daily run has a part",
+    "spark/test_aggregate.py::test_both_engines_make_equal_tables_of_drawn_days": "the daily run has a generated day",
+    "spark/test_formats.py::test_a_drawn_line_means_the_same_in_a_search_and_in_the_report": "the daily run has all examples",  # noqa: E501
     "spark/test_dictionary.py::test_the_example_for_pandas_shows_both_days": "installs pandas",
     "spark/test_prepare.py::test_the_first_report_after_it_uses_the_archive_and_writes_none": "`make setup` prepares",
     "spark/test_report_interrupted.py::test_sigint_while_java_writes_its_file_of_classes_leaves_no_part_of_it": "190 MB",  # noqa: E501
