@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from collecting import FILE, HOST, Log, PartitionHarness, applier_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.archive.journal import Journal
@@ -95,7 +95,6 @@ def sessions(draw: st.DrawFn) -> list[tuple[int, int]]:
     return order
 
 
-@settings(max_examples=60, deadline=None)
 @given(sessions(), st.integers(1, 5), st.binary(min_size=SIZE, max_size=SIZE))
 def test_any_interleaving_of_resends_gives_the_source_exactly(order, at_once, data):
     """A session that began too late leaves a missing range; a last resend from the origin, as requested, fills it."""

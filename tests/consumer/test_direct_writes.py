@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from collecting import HOST, Log, PartitionHarness, applier_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.archive.journal import Journal
@@ -65,7 +65,6 @@ appended = st.tuples(
 
 
 @pytest.mark.usefixtures("small_pieces")
-@settings(max_examples=150, deadline=None)
 @given(st.lists(appended, min_size=1, max_size=10))
 def test_files_are_the_same_whichever_way_their_bytes_went(appends):
     with TemporaryDirectory() as directory:

@@ -171,8 +171,13 @@ def test_the_search_begins_with_hosts_lines_and_a_histogram_by_severity(program,
     reader.visit("about:blank")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 768, 1400])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        *((360, "light"), (768, "light"), (1400, "dark")),
+        *(pytest.param(*screen, marks=pytest.mark.long) for screen in ((360, "dark"), (768, "dark"), (1400, "light"))),
+    ],
+)
 def test_no_page_is_wider_than_the_screen_and_axe_finds_nothing_serious(program, reader, width, scheme):
     ready = {
         "/": "!document.getElementById('tiles').hidden", "/logs/": f"{LINES} > 300", "/parts": "true",

@@ -136,19 +136,15 @@ def test_ending_a_program_takes_along_what_it_started(tmp_path):
     until(lambda: not child.exists() or "(sleep) Z" in (child / "stat").read_text(), what="the end of the child")
 
 
-def test_kill_9_of_the_demo_takes_its_programs_along(out):
+def test_its_directory_is_taken_while_it_runs_and_kill_9_takes_its_programs_along(out):
     with running(out, "--seconds", "60") as process:
+        done = run("--out", out, "--seconds", "3")
+        assert (done.returncode, "another demo runs in" in done.stderr) == (69, True)
+        assert (out / "archive").exists()
         assert len(processes_of(out)) > 3
         process.kill()
         process.wait()
         until(lambda: not processes_of(out), within=10, what="no process")
-
-
-def test_a_directory_in_which_a_demo_runs_is_taken(out):
-    with running(out, "--seconds", "60"):
-        done = run("--out", out, "--seconds", "3")
-        assert (done.returncode, "another demo runs in" in done.stderr) == (69, True)
-        assert (out / "archive").exists()
 
 
 def test_a_directory_that_no_demo_made_is_not_touched(out):

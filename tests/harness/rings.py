@@ -20,6 +20,9 @@ CHECK, TEST, ALL = RINGS = ("check", "test", "all")
 
 PURE_TOGETHER = 20
 
+SEEDS_IN_CHECK = 4
+"""Tests with a parameter `seed` run in ring `check` with the first seeds only."""
+
 LONG = {
     "bench/test_bench_runs.py::test_a_case_of_each_kind_shows_its_figures_and_its_limit": "parts of the bench",
     "chaos/test_burst.py": "four bursts; the daily run has one",
@@ -29,6 +32,7 @@ LONG = {
     "consumer/test_stored_times.py::test_1000_drawn_files_and_windows_equal_a_reference_that_reads_each_line": "the daily run has 25 files",  # noqa: E501
     "deploy/test_demo_verb.py::test_a_demo_over_midnight_has_two_reports": "a second whole demo",
     "deploy/test_demo_verb.py::test_a_signal_ends_it_soon_and_leaves_no_process": "the daily run has SIGINT",
+    "deploy/test_demo_verb.py::test_bytes_that_were_not_counted_make_the_proof_fail": "the daily run has test_demo_proof.py",  # noqa: E501
     "deploy/test_demo_verb.py::test_your_own_files_are_replayed_and_the_demo_before_is_replaced": "a second whole demo",
     "deploy/test_packaging.py::test_the_package_contains_program_units_users_and_examples": "builds a Debian package",
     "deploy/test_packaging.py::test_the_package_declares_what_it_needs": "builds a Debian package",
@@ -36,6 +40,8 @@ LONG = {
     "deploy/test_packaging.py::test_the_packaged_program_runs_in_its_place": "builds a Debian package",
     "partitioner/test_leaders_on_a_cluster.py": "a cluster of three servers under kills",
     "producer/test_producer_logrotate.py::test_of_every_combination_each_line_arrives_once": "the daily run has a part",
+    "spark/test_aggregate.py::test_both_engines_make_equal_tables_of_drawn_days": "the daily run has a generated day",
+    "spark/test_formats.py::test_a_drawn_line_means_the_same_in_a_search_and_in_the_report": "the daily run has all examples",  # noqa: E501
     "spark/test_dictionary.py::test_the_example_for_pandas_shows_both_days": "installs pandas",
     "spark/test_prepare.py::test_the_first_report_after_it_uses_the_archive_and_writes_none": "`make setup` prepares",
     "spark/test_report_interrupted.py::test_sigint_while_java_writes_its_file_of_classes_leaves_no_part_of_it": "190 MB",  # noqa: E501
@@ -122,7 +128,13 @@ def ring(item: pytest.Item) -> str:
     """The smallest ring that runs a test."""
     if reason(item, LONG) or item.get_closest_marker("long"):
         return ALL
-    return TEST if starts(item) or reason(item, SLOW) or item.get_closest_marker("slow") else CHECK
+    is_slow = reason(item, SLOW) or item.get_closest_marker("slow") or _seed(item) >= SEEDS_IN_CHECK
+    return TEST if is_slow or starts(item) else CHECK
+
+
+def _seed(item: pytest.Item) -> int:
+    seed = item.callspec.params.get("seed") if hasattr(item, "callspec") else None
+    return seed if isinstance(seed, int) else 0
 
 
 def reason(item: pytest.Item, table: dict[str, str]) -> str:
@@ -212,6 +224,7 @@ def _is_module_of_tests(name: str) -> bool:
     return file is not None and _is_file_of_tests(file)
 
 
+@functools.cache
 def _is_file_of_tests(file: str) -> bool:
     return Path(file).is_relative_to(TESTS) or Path(file).is_relative_to(BENCH)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from producing import Producer
 
@@ -29,7 +29,6 @@ def second() -> Iterator[ThreadPoolExecutor]:
         yield executor
 
 
-@settings(max_examples=60)
 @given(delays=delays)
 def test_the_order_is_that_of_reading_whichever_step_is_slower(
     second: ThreadPoolExecutor, delays: list[tuple[float, float]]

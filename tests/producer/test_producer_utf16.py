@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from producing import Host, append
 
@@ -138,7 +138,6 @@ def test_lines_are_left_out_and_blacked_out_by_their_text(order: str, plain: boo
 
 
 @given(st.binary(max_size=60), st.sampled_from([Charset.UTF_16_LE, Charset.UTF_16_BE]), st.integers(0, 3))
-@settings(max_examples=300)
 def test_newlines_are_found_at_even_offsets_only(data: bytes, charset: Charset, at: int) -> None:
     ends = [n + 2 for n in range(len(data) - 1) if data[n : n + 2] == charset.newline and (at + n) % 2 == 0]
     assert charset.last_end(data, at=at) == max(ends, default=0)

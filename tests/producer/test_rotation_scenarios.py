@@ -7,6 +7,7 @@ Regressions that need more than these steps are tests of their own: `test_rotati
 
 import itertools
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -432,10 +433,19 @@ def checkpoint_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("producer.checkpoint.store._SYNC", "OFF")
 
 
-@pytest.mark.parametrize("open_files", [UNBOUNDED, 1])
-@pytest.mark.parametrize("pattern", EACH)
-@pytest.mark.parametrize("look", ["scan", "kill"])
-@pytest.mark.parametrize("scenario", MODELLED)
+def rows(scenarios: Mapping[str, Sequence[tuple]]) -> list:
+    """Each scenario in each of its ways. One of them is quick, of the next scenario the next one; the rest is slow."""
+    return [
+        pytest.param(name, *way, marks=[pytest.mark.slow] if way != ways[number % len(ways)] else [])
+        for number, (name, ways) in enumerate(scenarios.items())
+        for way in ways
+    ]
+
+
+MODELLED_WAYS = list(itertools.product(["scan", "kill"], EACH, [UNBOUNDED, 1]))
+
+
+@pytest.mark.parametrize(("scenario", "look", "pattern", "open_files"), rows(dict.fromkeys(MODELLED, MODELLED_WAYS)))
 def test_every_line_of_every_generation_arrives_once_in_order(
     scenario: str, look: str, pattern: str, open_files: int
 ) -> None:
@@ -446,15 +456,10 @@ def test_every_line_of_every_generation_arrives_once_in_order(
     assert world.kills == (look == "kill") * MODELLED[scenario].count("look")
 
 
-def plays() -> list[tuple[str, str, bool]]:
-    """Each scenario, with its patterns, and while the producer runs and while it is stopped if it has two bars."""
-    ways = itertools.product(STAGED, EACH, [False, True])
-    return [(n, p, s) for n, p, s in ways if _is_a_play(STAGED[n], p, is_stopped=s)]
-
-
-def _is_a_play(text: str, pattern: str, *, is_stopped: bool) -> bool:
+def staged_ways(text: str) -> list[tuple[str, bool]]:
+    """The patterns of a scenario, and while the producer runs and while it is stopped if it has two bars."""
     names_files = re.search(r"follow [^;|]*[.*][^=; ]*", text) is not None
-    return not (is_stopped and "|" not in text) and not (pattern != EACH[0] and names_files)
+    return list(itertools.product(EACH[:1] if names_files else EACH, [False, True] if "|" in text else [False]))
 
 
 def test_every_scenario_that_the_conformance_table_names_exists():
@@ -463,7 +468,9 @@ def test_every_scenario_that_the_conformance_table_names_exists():
     assert set(named) - set(STAGED) == set()
 
 
-@pytest.mark.parametrize(("scenario", "pattern", "is_stopped"), plays())
+@pytest.mark.parametrize(
+    ("scenario", "pattern", "is_stopped"), rows({name: staged_ways(text) for name, text in STAGED.items()})
+)
 def test_each_line_of_a_scenario_is_archived_once(
     scenario: str, pattern: str, is_stopped: bool, tmp_path: Path
 ) -> None:

@@ -124,7 +124,9 @@ def browser():
         yield started
 
 
-@pytest.mark.parametrize("name", DAYS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name == "five thousand hosts")) for name in DAYS]
+)
 def test_a_browser_has_nothing_to_complain_of(browser, tmp_path, name):
     for file in published(tmp_path, DAYS[name]()):
         for width, scheme in ((360, "light"), (768, "dark"), (1400, "light"), (1400, "dark")):
@@ -259,9 +261,20 @@ def test_the_contents_stay_in_view(browser, tmp_path):
     assert 0 < heading < 200
 
 
+SCREENS = ((360, "light"), (1400, "light"), (1400, "dark"))
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "scheme"),
+    [
+        *(("usual", *screen) for screen in SCREENS),
+        *(pytest.param("first day", *screen, marks=pytest.mark.long) for screen in SCREENS[1:]),
+        *(pytest.param("hostile", *screen, marks=pytest.mark.long) for screen in SCREENS[:2]),
+        ("first day", *SCREENS[0]),
+        ("hostile", *SCREENS[2]),
+    ],
+)
 @pytest.mark.skipif(not AXE.exists(), reason=f"no {AXE}: sh deploy/setup/testing.sh")
-@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (1400, "light"), (1400, "dark")])
-@pytest.mark.parametrize("name", ["usual", "first day", "hostile"])
 def test_axe_finds_no_serious_violation(browser, tmp_path, name, width, scheme):
     for file in published(tmp_path, DAYS[name]()):
         browser.open(file, width=width, scheme=scheme)

@@ -64,7 +64,9 @@ def closed(archive):
 
 
 @pytest.mark.parametrize(
-    ("how", "where"), [("killed", "start"), ("killed", "scan"), ("killed while asked", "scan")], ids=str
+    ("how", "where"),
+    [("killed", "start"), pytest.param("killed", "scan", marks=pytest.mark.long), ("killed while asked", "scan")],
+    ids=str,
 )
 def test_where_java_ends_two_lines_say_so_and_what_was_there_is_whole(closed, spark, tmp_path, how, where):
     out = tmp_path / "out"
