@@ -8,6 +8,7 @@ import sys
 import pytest
 from harness.natsd import running
 
+from shipper.main import run
 from shipper.manual.catalogue import pages
 
 PAGES = {" ".join(words[1:]): page for words, page in pages().items() if page.options or page.arguments}
@@ -92,6 +93,16 @@ ORDER = [
     "partition rm-message",
     "partition purge",
 ]
+PUBLISH = """
+import asyncio, nats, sys
+
+async def publish():
+    connection = await nats.connect(sys.argv[1])
+    await connection.jetstream().publish("logs.p0.web1.example.net", b"x", headers={"Log-Encoding": "no-such"})
+
+asyncio.run(publish())
+"""
+"""Stores a message that becomes a dead letter."""
 PROMTAIL = "scrape_configs:\n- static_configs:\n  - labels: {__path__: /var/log/*.log}\n"
 
 
@@ -110,42 +121,43 @@ def fshipper(tmp_path_factory):
         "promtail": str(place / "promtail.yaml"),
     }
     with running(place / "natsd") as server:
-        environment = os.environ | {"NATS_URL": server.url, "HOME": str(place)}
+        environment = {"NATS_URL": server.url, "HOME": str(place)}
 
-        def run(*typed):
+        def start(*typed):
             command = [sys.executable, "-m", "shipper", *(word.format(**paths) for word in typed)]
-            return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=120)
+            return subprocess.run(
+                command, capture_output=True, text=True, check=True, env=os.environ | environment, timeout=300
+            )
+
+        def run_here(monkeypatch, capfd, *typed):
+            for name, value in environment.items():
+                monkeypatch.setenv(name, value)
+            code = run([word.format(**paths) for word in typed])
+            return code, capfd.readouterr()
 
         (place / "root").mkdir()
         (place / "app.log").write_text("a line\nanother line\n")
         (place / "promtail.yaml").write_text(PROMTAIL)
-        assert run("partition", "apply", "--partitions", "1", "--yes").returncode == 0
-        state = ("--host", "web1.example.net", "--state", "{state}")
-        assert run("produce", "--once", "{log}", *state).returncode == 0
-        publish = "import asyncio, nats, sys\nasync def go():\n c = await nats.connect(sys.argv[1])\n"
-        publish += (
-            " await c.jetstream().publish('logs.p0.web1.example.net', b'x', headers={'Log-Encoding': 'no-such'})\n"
-        )
-        subprocess.run([sys.executable, "-c", publish + "asyncio.run(go())", server.url], check=True)
-        done = run("consume", "--drain", "--seal", "--archive", "{archive}")
-        assert done.returncode == 0, done.stderr
-        (place / "exported").write_text(run("partition", "export", "--json").stdout)
-        yield run
+        start("partition", "apply", "--partitions", "1", "--yes")
+        start("produce", "--once", "{log}", "--host", "web1.example.net", "--state", "{state}")
+        subprocess.run([sys.executable, "-c", PUBLISH, server.url], check=True)
+        start("consume", "--drain", "--seal", "--archive", "{archive}")
+        (place / "exported").write_text(start("partition", "export", "--json").stdout)
+        yield run_here
 
 
-def test_every_json_output_has_the_version_of_its_form(fshipper):
+def test_every_json_output_has_the_version_of_its_form(fshipper, capfd, monkeypatch):
     for name in ORDER:
-        done = fshipper(*name.split(), *RUN[name], "--json")
-        assert "Traceback" not in done.stderr, name
+        code, shown = fshipper(monkeypatch, capfd, *name.split(), *RUN[name], "--json")
         try:
-            found = [json.loads(done.stdout)]
+            found = [json.loads(shown.out)]
         except ValueError:
-            found = [json.loads(line) for line in done.stdout.splitlines()]
+            found = [json.loads(line) for line in shown.out.splitlines()]
         objects = [each for one in found for each in (one if isinstance(one, list) else [one])]
-        assert objects, f"{name}: {done.stderr}"
+        assert objects, f"{name} ended with {code}: {shown.err}"
         assert all(isinstance(each.get("v"), int) for each in objects), f"{name}: {objects[0]}"
 
 
-def test_a_desired_state_in_json_can_be_read_again(fshipper):
-    done = fshipper("partition", "plan", "--file", "{exported}", "--json")
-    assert done.returncode in {0, 2}, done.stderr
+def test_a_desired_state_in_json_can_be_read_again(fshipper, capfd, monkeypatch):
+    code, shown = fshipper(monkeypatch, capfd, "partition", "plan", "--file", "{exported}", "--json")
+    assert code in {0, 2}, shown.err
