@@ -62,6 +62,10 @@ def layer_of(options: Any) -> "Layer":
     return {key: (tuple(value) or None) if isinstance(value, list) else value for key, value in values.items()}
 
 
+PROGRAM_WORDS = 2
+"""Words that name a program: `fshipper partition`."""
+
+
 class Program(typer.Typer):
     """A program whose commands can be described: each page of its help."""
 
@@ -70,26 +74,31 @@ class Program(typer.Typer):
             help=summary or None, add_completion=False, rich_markup_mode=None, invoke_without_command=first is not None
         )
         self._commands, self._summary, self._first = commands, summary, first
-        if first or len(commands) > 1:
+        self._has_names = first is not None or len(commands) > 1
+        if self._has_names:
             self.callback(add_help_option=False)(self._function_of(first))
         for name, command in commands.items():
             self.command(name, add_help_option=False)(self._function_of(command))
 
     def pages(self, name: str) -> dict[tuple[str, ...], Page]:
         """The pages of the command `name` and of its commands, by the words that are typed."""
-        words = ("fshipper", name)
-        if not self._first and len(self._commands) == 1:
+        below = self._commands if self._has_names else {}
+        every = [("fshipper", name), *(("fshipper", name, each) for each in below)]
+        return {words: self._page(words) for words in every}
+
+    def _page(self, words: tuple[str, ...]) -> Page:
+        if not self._has_names:
             (only,) = self._commands.values()
-            return {words: describe(words, only)}
+            return describe(words, only)
+        if len(words) > PROGRAM_WORDS:
+            return describe(words, self._commands[words[-1]])
         below = {each: summary_of(inspect.getdoc(one.options) or "") for each, one in self._commands.items()}
-        own = describe(words, self._first, below) if self._first else describe_group(words, self._summary, below)
-        return {words: own} | {(*words, each): describe((*words, each), one) for each, one in self._commands.items()}
+        return describe(words, self._first, below) if self._first else describe_group(words, self._summary, below)
 
     def _show_help(self, context: typer.Context, *, whole: bool) -> None:
         from shipper.help.text import render  # noqa: PLC0415 - only a help needs it
 
-        words = tuple(context.command_path.split())
-        sys.stdout.write(render(self.pages(words[1])[words], whole=whole))
+        sys.stdout.write(render(self._page(tuple(context.command_path.split())), whole=whole))
         raise typer.Exit
 
     def _function_of(self, command: Command | None) -> Callable[..., None]:

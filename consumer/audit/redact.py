@@ -250,7 +250,7 @@ class RedactionScope:
                 f"the archive {whole} has nothing of {self.host} on {counted(len(dates), 'day')}: nothing is redacted",
                 hint=f"{did_you_mean(self.host, known)}ls date=*/partition=* in the archive shows the whole names",
             )
-        files = {each.file for each in self.sealed()}
+        files = {each.file for each in self.sealed()} if self.file else set()
         if self.file and not (self.file in files or self.waiting()):
             sys.stderr.write(
                 f"note: the archive has no file {self.file} of {self.host} on {counted(len(dates), 'day')}; "

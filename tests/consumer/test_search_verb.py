@@ -56,6 +56,7 @@ def test_hits_of_all_hosts_come_in_the_order_of_storing(archive: Path) -> None:
     assert first["segment"].startswith("date=2026-11-20/")
     assert [each["lines"] for each in objects[-1].pop("unknown_formats")] == [30, 30]
     assert objects[-1] | {"seconds": 0, "bytes_read": 0, "bytes_total": 0} == {
+        "v": 1,
         "type": "summary", "hits": 60, "bytes_read": 0, "bytes_total": 0, "seconds": 0, "truncated": False,
         "by": "event", "time_from": {"line": 0, "previous": 0, "stored": 0, "estimated": 60},
     }  # fmt: skip

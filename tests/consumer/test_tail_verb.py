@@ -124,6 +124,7 @@ def test_since_and_until_are_of_the_time_of_storing(fleet: TailFleet):
 def test_lines_of_other_publishers_are_shown_too(fleet: TailFleet):
     fleet.send((f"logs.p1.{DB}", {}, b"hello"), (f"logs.p1.{DB}", {}, b"there"))
     assert objects(fleet.tail("db*", "--json"))[1] | {"time": ""} == {
+        "v": 1,
         "host": DB, "file": "messages.log", "time": "", "time_from": "stored", "offset": None, "line": "there",
     }  # fmt: skip
 

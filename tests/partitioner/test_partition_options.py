@@ -8,7 +8,7 @@ import pytest
 from partitioner.cli import COMMANDS
 
 
-@pytest.mark.parametrize(("options", "work"), COMMANDS.values(), ids=COMMANDS)
-def test_the_work_of_a_command_takes_its_options(options, work):
-    (parameter,) = inspect.signature(pkgutil.resolve_name(work)).parameters.values()
-    assert parameter.annotation is options
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_the_work_of_a_command_takes_its_options(command):
+    (parameter,) = inspect.signature(pkgutil.resolve_name(command.work)).parameters.values()
+    assert parameter.annotation is command.options

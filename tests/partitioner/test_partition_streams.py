@@ -190,7 +190,7 @@ def test_a_purge_takes_what_was_stored_before_a_time_and_nothing_that_is_not_arc
     assert partition("purge", "p0", "--before", between, "--yes")[1] == "removed 1 message from LOGS_0\n"
     assert partition("purge", "p0", "--before", "1h", "--yes")[1] == "removed 0 messages from LOGS_0\n"
     code, out, _ = partition("purge", "p0", "--all", "--force", "--yes", "--json")
-    assert json.loads(out) == {"stream": "LOGS_0", "purged": 2, "below": 6, "asked": 6}
+    assert json.loads(out) == {"v": 1, "stream": "LOGS_0", "purged": 2, "below": 6, "asked": 6}
 
 
 def test_a_purge_ends_where_the_collector_waits_for_missing_bytes(natsd, partition):

@@ -105,9 +105,9 @@ def test_a_key_in_no_or_another_section_is_unknown(toml, text):
     assert "unknown key" in problem
 
 
-def test_a_key_like_no_other_points_to_the_help(toml):
+def test_a_key_like_no_other_points_to_the_manual_page(toml):
     (problem,) = problems_of(config=toml("[zzz]\nqqqqqqqq = 1\n"))
-    assert "--help" in problem
+    assert "man fshipper.toml" in problem
 
 
 def test_all_problems_are_reported_together_each_with_its_origin(toml):
