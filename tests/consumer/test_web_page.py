@@ -7,6 +7,7 @@ from browse_program import WEB
 from harness.browser import NAMES, Browser, installed
 from harness.fleet import until
 from harness.natsd import running
+from harness.page_tokens import drawn_strangers
 from web_program import PASSWORD, WebProgram
 
 from shipper.heartbeat import Heartbeat, encode
@@ -119,6 +120,21 @@ def test_a_finding_and_a_row_of_the_report_lead_to_their_lines(program, reader):
     reader.says("document.querySelector('.verdict a.find').click()")
     reader.until("location.pathname === '/logs/' && document.getElementById('hosts').value !== ''")
     reader.visit("about:blank")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_drawn_in_a_colour_size_or_font_of_its_own(program, reader, scheme):
+    for path in ("/", "/parts", "/report/", program.day, "/report/index.html"):
+        reader.visit(program.page + path, scheme=scheme)
+        reader.until("document.querySelector('.site [aria-current], h1') !== null")
+        assert drawn_strangers(reader) == [], path
+
+
+def test_a_stranger_is_found(program, reader):
+    reader.visit(f"{program.page}/parts")
+    reader.says("document.querySelector('h1').style.color = '#123456'")
+    reader.says("document.querySelector('h2').style.fontSize = '11px'")
+    assert drawn_strangers(reader) == ["h1. rgb(18, 52, 86)", "h2. 11px"]
 
 
 def test_a_report_in_a_file_shows_no_links_to_pages_that_are_not_there(program, reader):
