@@ -114,10 +114,10 @@ def test_one_navigation_leads_to_all_pages(program, reader):
 
 def test_a_finding_and_a_row_of_the_report_lead_to_their_lines(program, reader):
     reader.visit(program.page + program.day)
-    links = reader.says("[...document.querySelectorAll('.verdict a.find')].map(link => link.getAttribute('href'))")
+    links = reader.says("[...document.querySelectorAll('.findings a.find')].map(link => link.getAttribute('href'))")
     assert links
-    assert all(link.startswith("/logs/#host=") and "since=" in link for link in links)
-    reader.says("document.querySelector('.verdict a.find').click()")
+    assert all(link.startswith("/logs/#") and "host=" in link and "since=" in link for link in links)
+    reader.says("document.querySelector('.findings a.find').click()")
     reader.until("location.pathname === '/logs/' && document.getElementById('hosts').value !== ''")
     reader.visit("about:blank")
 
@@ -141,7 +141,7 @@ def test_a_report_in_a_file_shows_no_links_to_pages_that_are_not_there(program, 
     with Browser() as browser:
         browser.open(program.reports / program.day.removeprefix("/report/"))
         assert browser.says("getComputedStyle(document.querySelector('.site')).display") == "none"
-        assert browser.says("getComputedStyle(document.querySelector('.verdict a.find')).display") == "none"
+        assert browser.says("getComputedStyle(document.querySelector('.findings a.find')).display") == "none"
 
 
 def test_a_host_of_the_status_leads_to_its_lines_and_only_an_operator_may_forget_it(program, operator, reader):
