@@ -26,6 +26,7 @@ from markupsafe import Markup
 
 from shipper.page_sheets import with_sheets
 from spark_analytics.metrics import events, statistics
+from spark_analytics.metrics.sign_ins import FAILED
 from spark_analytics.report import json_export, number_format, svg_charts
 from spark_analytics.report.content import BAD_LEVELS
 from spark_analytics.report.day_changes import DayChanges
@@ -337,6 +338,7 @@ def _environment() -> jinja2.Environment:
         "next_day": Markup(NEXT_DAY),  # noqa: S704 - a constant
         "of_template": of_template,
         "phrase": phrase,
+        "query_of_finding": query_of_finding,
         "script": script,
         "sparkline": svg_charts.sparkline,
     }
@@ -395,15 +397,31 @@ class Search:
         return f"{day}T00:00:00Z", f"{day + dt.timedelta(days=1)}T00:00:00Z"
 
 
-def address_of_finding(finding: Finding, date: str, browse: str) -> str:
-    """The search for the lines of a finding by its hosts, file and time. Empty: these do not lead to lines."""
+def query_of_finding(finding: Finding, facts: Facts) -> str:
+    """The query for the lines of a finding: texts of its event or pattern, its address. Empty: all lines there."""
+    patterns, name = facts.patterns, finding.names[0] if finding.names else ""
+    if finding.kind == "event":
+        return next((of_template(event.template) for event in patterns.events if event.kind == name), "")
+    if finding.kind in {"new_pattern", "surging_pattern", "back_pattern"}:
+        rows = (*patterns.new, *patterns.surging, *patterns.back)
+        return next((of_template(row.template) for row in rows if row.pattern_id == name), "")
+    if finding.kind == "sign_in" and facts.auth.after_failures_count == 1:
+        return phrase(facts.auth.after_failures[0].remote)
+    if finding.kind == "failed_passwords" or (finding.kind == "auth" and name == FAILED):
+        return phrase("Failed password")
+    return ""
+
+
+def address_of_finding(finding: Finding, date: str, browse: str, query: str = "") -> str:
+    """The search for the lines of a finding by query, hosts, file and time. Empty: these do not lead to lines."""
     if finding.kind == "silent" or not (finding.hosts or finding.file):
         return ""
     since, until = Search(date).window()
     if finding.first and finding.last:
         last = dt.datetime.fromisoformat(finding.last) + dt.timedelta(seconds=1)
         since, until = finding.first, last.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    places = [("host", _exact(host)) for host in finding.hosts[:MAX_LINKED_HOSTS]]
+    places = [("q", query)] if query else []
+    places += [("host", _exact(host)) for host in finding.hosts[:MAX_LINKED_HOSTS]]
     places += [("file", _exact(finding.file))] if finding.file else []
     return f"{(browse or SERVED).rstrip('/')}/#{urllib.parse.urlencode([*places, ('since', since), ('until', until)])}"
 

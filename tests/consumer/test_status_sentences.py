@@ -13,9 +13,9 @@ from consumer.disk_space import Disk
 from consumer.fleet.causes import CollectorSign, sign_of
 from consumer.fleet.display import fleet_json, tables
 from consumer.fleet.host_table import HostHealth, HostState, HostStatus, judge, shared
-from consumer.fleet.page import About, snapshot
+from consumer.fleet.page import About, by_cause, snapshot
 from consumer.fleet.poller import FleetView
-from consumer.fleet.snapshot import Fleet, Partition, partitions_of
+from consumer.fleet.snapshot import Fleet, Partition, Problem, partitions_of
 from shipper.heartbeat import Heartbeat
 from shipper.jetstream.stream_status import PartitionStatus
 
@@ -140,3 +140,13 @@ def test_an_entry_of_an_older_collector_has_neither_disk_nor_trouble():
     assert found.sign is not None
     assert found.sign.is_silent
     assert not found.why  # it may be read by a collector that has no right to the bucket
+
+
+def test_the_page_has_one_row_for_each_cause():
+    dead = [Problem("host", f"web{n}", f"died {n} min ago, with {n}.5 MiB not shipped", "dead") for n in range(1, 6)]
+    other = Problem("host", "db1", "3 paths cannot be read", "stuck")
+    disk = Problem("disk", "archive disk", "archive disk full: 0 B free", "dead")
+    rows = by_cause([disk, *dead, other])
+    assert [row.what for row in rows] == ["archive disk", "5 hosts: web1, web2, web3 and 2 more", "db1"]
+    assert rows[1].why == "web1: died 1 min ago, with 1.5 MiB not shipped"
+    assert by_cause([]) == []

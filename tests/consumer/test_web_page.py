@@ -7,6 +7,7 @@ from browse_program import WEB
 from harness.browser import NAMES, Browser, installed
 from harness.fleet import until
 from harness.natsd import running
+from harness.page_tokens import drawn_strangers
 from web_program import PASSWORD, WebProgram
 
 from shipper.heartbeat import Heartbeat, encode
@@ -113,19 +114,34 @@ def test_one_navigation_leads_to_all_pages(program, reader):
 
 def test_a_finding_and_a_row_of_the_report_lead_to_their_lines(program, reader):
     reader.visit(program.page + program.day)
-    links = reader.says("[...document.querySelectorAll('.verdict a.find')].map(link => link.getAttribute('href'))")
+    links = reader.says("[...document.querySelectorAll('.findings a.find')].map(link => link.getAttribute('href'))")
     assert links
-    assert all(link.startswith("/logs/#host=") and "since=" in link for link in links)
-    reader.says("document.querySelector('.verdict a.find').click()")
+    assert all(link.startswith("/logs/#") and "host=" in link and "since=" in link for link in links)
+    reader.says("document.querySelector('.findings a.find').click()")
     reader.until("location.pathname === '/logs/' && document.getElementById('hosts').value !== ''")
     reader.visit("about:blank")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_drawn_in_a_colour_size_or_font_of_its_own(program, reader, scheme):
+    for path in ("/", "/parts", "/report/", program.day, "/report/index.html"):
+        reader.visit(program.page + path, scheme=scheme)
+        reader.until("document.querySelector('.site [aria-current], h1') !== null")
+        assert drawn_strangers(reader) == [], path
+
+
+def test_a_stranger_is_found(program, reader):
+    reader.visit(f"{program.page}/parts")
+    reader.says("document.querySelector('h1').style.color = '#123456'")
+    reader.says("document.querySelector('h2').style.fontSize = '11px'")
+    assert drawn_strangers(reader) == ["h1. rgb(18, 52, 86)", "h2. 11px"]
 
 
 def test_a_report_in_a_file_shows_no_links_to_pages_that_are_not_there(program, reader):
     with Browser() as browser:
         browser.open(program.reports / program.day.removeprefix("/report/"))
         assert browser.says("getComputedStyle(document.querySelector('.site')).display") == "none"
-        assert browser.says("getComputedStyle(document.querySelector('.verdict a.find')).display") == "none"
+        assert browser.says("getComputedStyle(document.querySelector('.findings a.find')).display") == "none"
 
 
 def test_a_host_of_the_status_leads_to_its_lines_and_only_an_operator_may_forget_it(program, operator, reader):

@@ -38,7 +38,7 @@ FILLS = """
   for (const shape of document.querySelectorAll("svg rect[class]"))
     seen.push([shape.getAttribute("class"), getComputedStyle(shape).fill]);
   const wanted = Object.fromEntries(["soft","h1","h2","h3","h4","h5","h6","fatal","error","warning","notice","info",
-    "debug","trace","other","good","act","accent"].map(name => [name, named(name)]));
+    "debug","trace","other","good","act","accent","quiet","line"].map(name => [name, named(name)]));
   const legends = [...document.querySelectorAll(".legend rect, .shades rect, svg.key rect")].map(
     shape => [shape.getAttribute("class"), getComputedStyle(shape).fill]);
   const tags = [...document.querySelectorAll(".tag")].map(
@@ -48,6 +48,7 @@ FILLS = """
 """
 COLOURS = {
     **{f"h{shade}": f"h{shade}" for shade in range(1, 7)}, "h0": "soft", "track": "soft", "bar": "accent",
+    "past": "quiet", "ghost": "line",
     **{f"l-{level}": level for level in ("fatal", "error", "notice", "info", "debug", "trace")},
     "l-warn": "warning", "l-none": "other", "l-other": "other",
     "l-5xx": "error", "l-4xx": "warning", "l-3xx": "notice", "l-2xx": "info", "l-1xx": "debug",
@@ -186,7 +187,7 @@ def test_each_hour_label_stands_in_the_middle_of_its_column_and_24_hours_fit(bro
     browser.open(tmp_path / evidence.date / "report.html", width=width)
     charts = browser.says(MIDDLES)
 
-    assert len(charts) == 4
+    assert len(charts) == 5
     for labels, drawings, right in charts:
         assert right <= width
         assert drawings

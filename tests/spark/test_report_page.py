@@ -18,6 +18,7 @@ from nights import a_day, a_trouble, an_account
 from shipper.page_sheets import host_page_name, with_sheets
 from spark_analytics.report import (
     build,
+    day_changes,
     json_export,
     number_format,
     publish,
@@ -328,6 +329,32 @@ def test_rows_carry_a_search_command_and_a_link_where_browse_is_known():
     served = re.findall(r'<a class="(?:find )?served" href="(/logs/#[^"]+)">show the lines', plain)
     assert len(served) == plain.count("show the lines") > len(commands(plain)), "shown only where it is served"
     assert linked.count('<a href="https://logs.example.net/#') == len(commands(linked))
+
+
+def test_the_query_of_a_finding_has_the_words_of_its_event_or_pattern():
+    facts = build.facts(a_day())
+    by_kind = {one.kind: page.query_of_finding(one, facts) for one in facts.verdict.findings}
+    assert by_kind["new_pattern"].startswith('"Failed to write block')
+    assert (by_kind["auth"], by_kind["silent"]) == ('"Failed password"', "")
+    address = page.address_of_finding(facts.verdict.findings[0], "2026-11-20", "", '"Failed password"')
+    assert urllib.parse.parse_qs(urllib.parse.urlsplit(address).fragment)["q"] == ['"Failed password"']
+
+
+def test_findings_are_ordered_by_severity_and_compared_with_the_day_before():
+    facts = build.facts(a_day())
+    words = [row.word for row in page._finding_rows(facts, page.Links())]
+    assert words == sorted(words, key=["act", "look", "note"].index)
+    yesterday = json_export.brief(json_export.as_json(dataclasses.replace(facts, date="2026-11-19")))
+    before = json_export.brief(json_export.as_json(dataclasses.replace(facts, date="2026-11-18")))
+    yesterday["found"] = [*yesterday["found"][1:], {**yesterday["found"][0], "key": "other", "text": "a thing"}]
+    changes = day_changes.day_changes(facts, [yesterday, before])
+    assert (changes.new, [one["text"] for one in changes.gone]) == (1, ["a thing"])
+    assert set(changes.since.values()) == {"2026-11-18"}
+    made = page.rendered(facts, links=page.Links(changes=changes))
+    assert made.count("<b>new</b>") == 1
+    assert "since 2026-11-18" in made
+    assert f"Against 2026-11-19: 1 new, {len(changes.since)} still there, 1 gone." in made
+    assert page.rendered(facts).count("<b>new</b>") == 0, "nothing is known of the day before"
 
 
 def test_a_finding_leads_to_its_hosts_its_file_and_its_time():

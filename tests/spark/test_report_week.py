@@ -1,6 +1,7 @@
 """The report of a week: its sums are those of the tables, it is compared with the week before, and linked."""
 
 import dataclasses
+import datetime as dt
 import json
 import os
 import subprocess
@@ -133,16 +134,12 @@ def test_failed_passwords_of_odd_names_count_as_on_the_day(out):
     assert loaded.failed_by_address() == {"192.0.2.7": [6, 0, 0, 0, 0, 0, 0]}
 
 
-def test_weeks_with_other_numbers_of_days_are_not_compared(out):
+def test_weeks_are_compared_on_the_weekdays_that_both_have(out):
     made = week.week_facts(Tables(out), "2026-W47")
-    assert {change.before for change in made.totals} == {None}
-    (out / "tables" / "runs" / f"date={TUESDAY}").rename(out / "aside")
-    try:
-        compared = week.week_facts(Tables(out), "2026-W47")
-    finally:
-        (out / "aside").rename(out / "tables" / "runs" / f"date={TUESDAY}")
-    total = compared.totals[0]
-    assert total.before == sum(row["lines"] for row in table_of(out, "runs", BEFORE))
+    place, total = dt.date.fromisoformat(BEFORE).weekday(), made.totals[0]
+    assert (made.same_weekdays, len(made.days)) == (1, 2)
+    assert total.before == total.days_before[place] == sum(row["lines"] for row in table_of(out, "runs", BEFORE))
+    assert total.compared == total.days[place] < total.now
     assert week.change_of(total).endswith("%")
 
 
