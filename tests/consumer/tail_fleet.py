@@ -49,10 +49,11 @@ class Following:
     def writes(self, line: bytes, within: float = 20.0) -> float:
         """Seconds until `line` is there."""
         begun = time.monotonic()
-        while line not in self.written():
-            written = f"{self.written()[-2000:]!r}\n{self.complained()}"
-            assert time.monotonic() < begun + within, f"not in {within} s: {line!r}\n{written}"
-            time.sleep(0.01)
+        until(
+            lambda: line in self.written(),
+            within=within,
+            what=lambda: f"no {line!r} in {self.written()[-2000:]!r}\n{self.complained()}",
+        )
         return time.monotonic() - begun
 
     def stop(self, number: int = signal.SIGINT) -> int:

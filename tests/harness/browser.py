@@ -6,8 +6,9 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 from pathlib import Path
+
+from harness.waiting import until
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 COMPLAINTS = {"Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Inspector.targetCrashed"}
@@ -121,10 +122,7 @@ class Browser:
 
     def until(self, expression: str, *, within=60.0) -> None:
         """Wait until the condition is true in the page; the limit is a failure, not a pace."""
-        deadline = time.monotonic() + within
-        while not self.says(expression):
-            assert time.monotonic() < deadline, (expression, self.complaints)
-            time.sleep(0.05)
+        until(lambda: self.says(expression), within=within, what=lambda: f"{expression}\n{self.complaints}")
 
     def says(self, expression: str):
         return self.ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")

@@ -6,12 +6,12 @@ with cluster(tmp_path) as nodes:
 """
 
 import contextlib
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from harness.ports import free_ports
 from harness.shipped import ShippedServer
+from harness.waiting import until
 
 SHIPPED = Path(__file__).resolve().parents[2] / "deploy" / "nats" / "cluster"
 NAMES = ("nats1", "nats2", "nats3")
@@ -55,10 +55,7 @@ class Nodes(dict[str, Node]):
 
     def wait_until_whole(self) -> None:
         """Until one of them leads all the others."""
-        deadline = time.monotonic() + READY_SECONDS
-        while not any(node.leads_all() for node in self.values()):
-            assert time.monotonic() < deadline, "no node leads the others"
-            time.sleep(0.1)
+        until(lambda: any(node.leads_all() for node in self.values()), within=READY_SECONDS, what="no node leads")
 
 
 @contextlib.contextmanager

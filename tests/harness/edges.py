@@ -12,7 +12,6 @@ import contextlib
 import re
 import shutil
 import ssl
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from chaos.wires import Wire
 from harness.fleet import Fleet
 from harness.ports import free_ports
 from harness.shipped import ShippedServer
+from harness.waiting import until
 from partitioner.access.roster import AuthMethod
 from partitioner.access.store import OPERATOR_FILE
 
@@ -159,10 +159,11 @@ def site(
         for end in (centre, edge):
             end.start()
             end.wait_until_ready()
-        deadline = time.monotonic() + READY_SECONDS
-        while not centre.links:
-            assert time.monotonic() < deadline, f"no link\n{centre.log[-2000:]}\n{edge.log[-2000:]}"
-            time.sleep(0.05)
+        until(
+            lambda: centre.links,
+            within=READY_SECONDS,
+            what=lambda: f"no link\n{centre.log[-2000:]}\n{edge.log[-2000:]}",
+        )
         yield centre, edge, wire
     finally:
         wire.close()

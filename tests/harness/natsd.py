@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.ports import free_port
+from harness.waiting import Limit, until
 
 STOP_SECONDS = 20.0
 RELOADED = "Reloaded server"
@@ -135,10 +136,7 @@ class NatsServer:
         said = self.log.count(RELOADED)
         assert self._process is not None, "the server does not run"
         self._process.send_signal(signal.SIGHUP)
-        deadline = time.monotonic() + self.READY_SECONDS
-        while self.log.count(RELOADED) == said:
-            assert time.monotonic() < deadline, self._fatal_lines()
-            time.sleep(0.01)
+        until(lambda: self.log.count(RELOADED) > said, within=self.READY_SECONDS, what=self._fatal_lines)
 
     def pause(self) -> None:
         """SIGSTOP: connections stay open, the server does not answer."""
@@ -163,8 +161,8 @@ class NatsServer:
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> int:
         """The port. The server writes the ports file when it listens and JetStream has recovered its store."""
         ports = self.directory / f"nats-server_{process.pid}.ports"
-        deadline = time.monotonic() + self.READY_SECONDS
-        while time.monotonic() < deadline:
+        limit = Limit(self.READY_SECONDS)
+        while not limit.is_over():
             if process.poll() is not None:
                 raise ServerDiedError(f"nats-server ended with {process.returncode}\n{self._fatal_lines()}")
             with contextlib.suppress(OSError, ValueError):  # not there yet, or half written

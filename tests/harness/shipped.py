@@ -3,12 +3,12 @@
 import contextlib
 import json
 import subprocess
-import time
 import urllib.request
 from pathlib import Path
 from typing import Any
 
 from harness.natsd import NatsServer
+from harness.waiting import until
 
 
 class ShippedServer(NatsServer):
@@ -37,13 +37,13 @@ class ShippedServer(NatsServer):
 
     def wait_until_ready(self) -> None:
         """Until it serves clients and has caught up with the others of its cluster."""
-        deadline = time.monotonic() + self.READY_SECONDS
-        while True:
-            with contextlib.suppress(OSError):
-                self.monitor("healthz")
-                return
-            assert time.monotonic() < deadline, f"{self.name} is not ready\n{self.log[-3000:]}"
-            time.sleep(0.05)
+        until(self._is_healthy, within=self.READY_SECONDS, what=lambda: f"{self.name} is not ready\n{self.log[-3000:]}")
+
+    def _is_healthy(self) -> bool:
+        with contextlib.suppress(OSError):
+            self.monitor("healthz")
+            return True
+        return False
 
     def monitor(self, what: str) -> dict[str, Any]:
         """Its status. Raises OSError: it is not there, or it is not healthy."""

@@ -67,12 +67,13 @@ def test_a_drawn_expression_means_what_it_means_in_python(expression: str, text:
     same(expression, text)
 
 
-@pytest.mark.parametrize("octet", [bytes([octet]) for octet in (*range(10), *range(12, 256, 3))])
 @pytest.mark.parametrize(
     "expression", [rb"\d", rb"\w", rb"\s", rb"\D", rb"\W", rb"\S", rb"(?i)[a-z]", rb".", rb"(?i)[^a-z]"]
 )
-def test_each_class_has_the_bytes_that_it_has_in_python(expression: bytes, octet: bytes) -> None:
-    assert bool(Linear(expression).search(octet, 0, 1)) == bool(re.search(expression, octet))
+def test_each_class_has_the_bytes_that_it_has_in_python(expression: bytes) -> None:
+    linear, octets = Linear(expression), [bytes([octet]) for octet in range(256) if octet not in b"\n\v"]
+    differing = [each for each in octets if bool(linear.search(each, 0, 1)) != bool(re.search(expression, each))]
+    assert differing == []
 
 
 def test_a_vertical_tab_is_no_blank_as_it_is_in_python() -> None:

@@ -6,7 +6,6 @@ import math
 import mmap
 import os
 import threading
-import time
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -487,9 +486,7 @@ class Writer:
     def _open(self, name: str) -> None:
         self._thread = threading.Thread(target=lambda: append(Path(name), b"late\n"))
         self._thread.start()
-        deadline = time.monotonic() + 10
-        while fcntl.fcntl(self._leased, fcntl.F_GETLEASE) == fcntl.F_RDLCK:
-            assert time.monotonic() < deadline
+        until(lambda: fcntl.fcntl(self._leased, fcntl.F_GETLEASE) != fcntl.F_RDLCK, what="the lease is broken")
 
     def has_written(self) -> None:
         assert self._thread is not None

@@ -35,25 +35,28 @@ def test_no_two_rules_have_one_id() -> None:
     assert len(set(ids)) == len(ids)
 
 
-@pytest.mark.parametrize("line", (CORPUS / "secrets.txt").read_text("utf-8").splitlines())
-def test_nothing_of_a_secret_stays(line: str) -> None:
-    assert SECRET.search(line)
-    assert not SECRET.search(edited(line.encode(), redact=["token"]).decode())
+def corpus(name: str) -> list[str]:
+    return (CORPUS / name).read_text("utf-8").splitlines()
 
 
-@pytest.mark.parametrize("line", (CORPUS / "innocent.txt").read_text("utf-8").splitlines())
-def test_a_line_without_a_secret_stays(line: str) -> None:
-    assert edited(line.encode(), redact=["token"]).decode() == line
+def test_nothing_of_a_secret_stays() -> None:
+    lines = corpus("secrets.txt")
+    assert [line for line in lines if not SECRET.search(line)] == []
+    assert [line for line in lines if SECRET.search(edited(line.encode(), redact=["token"]).decode())] == []
 
 
-@pytest.mark.parametrize("line", (CORPUS / "marked.txt").read_text("utf-8").splitlines())
-def test_nothing_of_what_is_marked_stays(line: str) -> None:
-    marked = re.findall("«([^»]*)»", line)
-    text = re.sub("[«»]", "", line)
-    out = edited(text.encode(), redact=["token", "card"]).decode()
-    assert (out == text) == (not marked)
-    parts = {secret[at : at + 4] for secret in marked for at in range(max(1, len(secret) - 3))}
-    assert not [part for part in parts if part in out], out
+def test_a_line_without_a_secret_stays() -> None:
+    assert [line for line in corpus("innocent.txt") if edited(line.encode(), redact=["token"]).decode() != line] == []
+
+
+def test_nothing_of_what_is_marked_stays() -> None:
+    for line in corpus("marked.txt"):
+        marked = re.findall("«([^»]*)»", line)
+        text = re.sub("[«»]", "", line)
+        out = edited(text.encode(), redact=["token", "card"]).decode()
+        assert (out == text) == (not marked), line
+        parts = {secret[at : at + 4] for secret in marked for at in range(max(1, len(secret) - 3))}
+        assert [part for part in parts if part in out] == [], out
 
 
 @pytest.mark.parametrize(

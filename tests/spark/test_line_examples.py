@@ -33,7 +33,7 @@ def a_day(archive) -> None:
     archive.seal("\n".join(asked).encode() + b"\n", host="web1", file="/log/access")
 
 
-@pytest.mark.parametrize("max_groups", [-1, driver_lines.MAX_GROUPS])
+@pytest.mark.parametrize("max_groups", [pytest.param(-1, marks=pytest.mark.long), driver_lines.MAX_GROUPS])
 def test_rows_have_lines_of_their_own(archive, spark, tmp_path, monkeypatch, max_groups):
     monkeypatch.setattr(driver_lines, "MAX_GROUPS", max_groups)
     a_day(archive)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from day_archives import DATE, Archive, table_of
+from harness.waiting import Limit, until
 
 from spark_analytics.runtime import interrupts, session
 from spark_analytics.tables.store import Tables
@@ -92,8 +93,8 @@ class Place:
             (os.killpg if group else os.kill)(process.pid, number)
         said, _ = process.communicate(timeout=240)
         seconds = time.monotonic() - began
-        until = time.monotonic() + LEAVING_SECONDS
-        while (left := left_of(self.mark)) and time.monotonic() < until:
+        end = time.monotonic() + LEAVING_SECONDS
+        while (left := left_of(self.mark)) and time.monotonic() < end:
             time.sleep(0.01)
         return Ended(process.returncode, said, seconds, left)
 
@@ -134,10 +135,10 @@ def place(prepared):
 
 
 def wait_for(condition, process, seconds=120):
-    until = time.monotonic() + seconds
+    limit = Limit(seconds)
     while not condition():
         assert process.poll() is None, "it ended before"
-        assert time.monotonic() < until
+        assert not limit.is_over()
         time.sleep(0.002)
 
 
@@ -165,7 +166,7 @@ def test_sigint_at_any_moment_ends_the_report_and_its_java_and_leaves_a_whole_da
     assert sorted(ended.seconds for ended in ends)[len(ends) * 3 // 4] < place.limit_seconds
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.long)])
 def test_other_signals_end_it_as_a_service_manager_expects(place, number):
     process = place.start("report", *place.arguments)
     wait_for(lambda: Tables(place.out).staging(DATE).exists(), process)
@@ -205,9 +206,7 @@ def test_after_kill_9_java_ends_and_the_next_run_removes_what_is_left(place):
     process = place.start("report", *place.arguments)
     wait_for(lambda: Tables(place.out).staging(DATE).exists(), process)
     killed = place.run(process, signal.SIGKILL)
-    until = time.monotonic() + 30
-    while left_of(place.mark) and time.monotonic() < until:
-        time.sleep(0.1)
+    until(lambda: left_of(place.mark) == [], what="Java ends")
     assert killed.seconds < place.limit_seconds  # no pipe of the caller is kept open
     assert left_of(place.mark) == []
     assert [path.name.startswith(session.SCRATCH_PREFIX) for path in place.temporary.iterdir()] == [True]
@@ -317,10 +316,7 @@ def test_descendants_whose_parent_has_ended_are_killed_too(tmp_path):
     with process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        until = time.monotonic() + 20
-        while len(left_of(mark)) < 5 and time.monotonic() < until:
-            time.sleep(0.01)
-        assert len(left_of(mark)) >= 5
+        until(lambda: len(left_of(mark)) >= 5, what="all have started")
         process.send_signal(signal.SIGINT)
         process.wait(10)
 
@@ -339,8 +335,8 @@ os._exit(0)
 def test_descendants_are_killed_also_if_there_is_no_time_to_wait_for_their_parents():
     mark = uuid.uuid4().hex
     subprocess.run([sys.executable, "-c", LATE], check=True, cwd=ROOT, env=os.environ | {MARK: mark}, timeout=60)
-    until = time.monotonic() + LEAVING_SECONDS
-    while left_of(mark) and time.monotonic() < until:
+    end = time.monotonic() + LEAVING_SECONDS
+    while left_of(mark) and time.monotonic() < end:
         time.sleep(0.01)
     assert left_of(mark) == []
 

@@ -85,7 +85,7 @@ Nov 20 03:00:07 web1 sshd[7]: Accepted keyboard-interactive/pam for eve from 200
 """
 
 
-@pytest.mark.parametrize("engine", ["duckdb", "spark"])
+@pytest.mark.parametrize("engine", ["duckdb", pytest.param("spark", marks=pytest.mark.long)])
 def test_hostile_names_addresses_and_orders(archive, spark, tmp_path, monkeypatch, engine):
     if engine == "spark":
         monkeypatch.setattr(driver_lines, "MAX_GROUPS", 0)
