@@ -38,13 +38,12 @@ HEAD_CHARACTERS = 19
 """Length of `2026-11-20 10:59:59`."""
 
 HOUR_SECONDS = 3600
-_ISO_DASH = 5
 _HALF = 12
 _ALL = 2**31 - 1
 """A length that reaches to the end of any text."""
 
 _HEAD_ZONED = HEAD_CHARACTERS + 24
-"""Characters of such a time with its fraction and its zone."""
+"""Bytes of such a time with its fraction and its zone."""
 
 _BEGINNING = 3
 _NAMES = sorted(beginning for beginning in line_zones.BEGINNINGS if beginning[0] not in "+-")
@@ -104,29 +103,31 @@ class HostZone:
     day: dt.date
 
 
-CLOCK_CHARACTERS = HEAD_CHARACTERS + len(".123456789+00:00")
-"""Characters of the longest clock of `log_formats.clock_of`."""
+def front_of(line: Column) -> Column:
+    """The first bytes of a line that begins with a digit; bytes, as Spark counts all characters of a text to cut it."""
+    begins = line.between("0", ":")  # the character after 9
+    return F.when(begins, F.substring(line.cast("binary"), 1, _HEAD_ZONED))
 
 
-def usual_text(line: Column, hidden: Column, clock: str) -> Column:
+def usual_text(front: Column, hidden: Column, clock: str) -> Column:
     """The text, which a cast reads, of the time of a line that begins with `clock`; null: the line does not.
 
-    `hidden` is the line, or its first `CLOCK_CHARACTERS`, each digit replaced by 0.
+    `front` is of `front_of`; `hidden` is the line or its front, each digit replaced by 0.
     """
     offset = log_formats.offset_of(clock)
     begins, after = clock.removesuffix(offset), len(clock) - len(offset) + 1
     is_usual = hidden.startswith(begins)
     if offset:
-        has_offset = F.substring(line, after, len(offset) + 1) == f"{offset} "
-        return F.when(is_usual & has_offset, F.substring(line, 1, len(clock)))
+        is_usual &= F.substring(front, after, len(offset) + 1) == F.lit(f"{offset} ".encode())
+        return F.when(is_usual, F.substring(front, 1, len(clock)).cast("string"))
     if not begins.endswith("Z"):
-        is_usual &= ~_begins_zone(F.substring(line, after, _BEGINNING))
-    return F.when(is_usual, F.substring(line, 1, HEAD_CHARACTERS))
+        is_usual &= ~_begins_zone(F.substring(front, after, _BEGINNING).cast("string"))
+    return F.when(is_usual, F.substring(front, 1, HEAD_CHARACTERS).cast("string"))
 
 
 @dataclass(frozen=True, slots=True)
 class Dated:
-    """What the times of lines are read from. `forms`: values of `stamp_form` that occur, as each branch is code."""
+    """What the times of lines are read from, and column `front`, of `front_of`. `forms`: values of `stamp_form` that occur, as each branch is code."""
 
     line: Column
     in_json: Column  #: the value at the first of `TIME_PATHS`; null: none
@@ -195,11 +196,10 @@ def _plain(line: Column) -> Column:
 def _stamp_text(line: Column, forms: frozenset[int]) -> Column:
     """The text of the line's time by the pattern of its segment; null or another text if it has none."""
     prefix, pattern = F.substr(_plain(line), F.lit(1), F.col("stamp_characters")), F.col("stamp_pattern")
-    head = F.when(_is_head(line), F.substring(line, 1, HEAD_CHARACTERS))
     piece = F.call_function("regexp_extract", prefix, pattern, F.lit(1))
     shaped = F.regexp_replace(prefix, pattern, F.col("stamp_shape"))
     by_shape = {ANY, *(form.name for form in (TimeForm.CAST, TimeForm.NAMED, TimeForm.FIELDS))}
-    ways = ((head, {TimeForm.HEAD.name}), (piece, {TimeForm.EPOCH.name}), (shaped, by_shape))
+    ways = ((_head(), {TimeForm.HEAD.name}), (piece, {TimeForm.EPOCH.name}), (shaped, by_shape))
     form, text = F.col("stamp_form"), F.lit(None).cast("string")
     for way, of in ways:
         if there := sorted(forms & {FORMS[name] for name in of}):
@@ -207,10 +207,10 @@ def _stamp_text(line: Column, forms: frozenset[int]) -> Column:
     return text
 
 
-def _is_head(line: Column) -> Column:
-    """Whether a line begins with a time without a zone, or with Z."""
-    is_date = F.substring(line, _ISO_DASH, 1) == "-"
-    return is_date & F.substring(line, 1, _HEAD_ZONED).rlike(BY_NAME["iso_utc"].pattern)
+def _head() -> Column:
+    """The text of a time without a zone, or with Z, at the start of a line; null: it does not begin with one."""
+    is_head = F.col("front").cast("string").rlike(BY_NAME["iso_utc"].pattern)
+    return F.when(is_head, F.substring("front", 1, HEAD_CHARACTERS).cast("string"))
 
 
 def _begins_zone(text: Column) -> Column:

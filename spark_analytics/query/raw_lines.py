@@ -74,7 +74,8 @@ def _with_position(spark: SparkSession, archive: Location, day: Day) -> DataFram
     with tuning.temporary_settings(spark, json_fields.CASE_SENSITIVE):
         rows = rows.withColumn("fields", fields)
         rows = rows.withColumn("json_time", json_fields.first(F.col("fields"), line_formats.TIME_PATHS)).drop("fields")
-    usual = of_day.usual_time(line, line_scan.digits_hidden(F.substring(line, 1, timestamps.CLOCK_CHARACTERS)))
+    rows = rows.withColumn("front", timestamps.front_of(line))
+    usual = of_day.usual_time(line_scan.digits_hidden(F.col("front").cast("string")))
     times = timestamps.Dated(line, F.col("json_time"), of_day.forms, usual, of_day.host_zone(day.as_date))
     for step in times.steps():
         rows = rows.withColumns(dict(step))

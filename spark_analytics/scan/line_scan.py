@@ -120,11 +120,10 @@ class DayFormats:
                 found.setdefault(one.clock, []).append(number)
         return dict(sorted(found.items(), key=lambda each: -len(each[1]))[:MAX_CLOCKS])
 
-    def usual_time(self, line: Column, hidden: Column) -> Column:
+    def usual_time(self, hidden: Column) -> Column:
         """The text of the time of a line that has the usual one of its file, see `timestamps.usual_text`."""
-        texts = (
-            self.when_of(numbers, timestamps.usual_text(line, hidden, clock)) for clock, numbers in self.clocks.items()
-        )
+        front, clocks = F.col("front"), self.clocks.items()
+        texts = (self.when_of(numbers, timestamps.usual_text(front, hidden, clock)) for clock, numbers in clocks)
         return F.coalesce(*texts, F.lit(None).cast("string"))
 
     @cached_property
@@ -174,11 +173,12 @@ class LineColumns:
             "stamp_shape": formats.each(lambda one: timestamps.stamp_columns(one.family, one.zone)[3]),
         }
         line = F.col("value")
-        usual_time = formats.usual_time(line, F.col("hidden"))
+        usual_time = formats.usual_time(F.col("hidden"))
         times = timestamps.Dated(line, F.col("json_time"), formats.forms, usual_time, formats.host_zone(day))
         usual, own, others, dated, second = times.steps()
         steps = (
-            {**patterns, "hidden": _hidden(formats)},
+            {**patterns, "front": timestamps.front_of(line)},
+            {"hidden": _hidden(formats)},
             {**usual, **_fields(formats)},
             {**own, **_candidates(formats)},
             others,
@@ -229,24 +229,22 @@ def _is_of(family: str) -> Column:
 def _fields(formats: DayFormats) -> dict[str, Column]:
     """The fields of a line where it is JSON, its first characters, and its bytes."""
     line, in_json = F.col("value"), LineKind.JSON in formats.kinds
-    is_short = F.octet_length(line) <= HEAD_CHARACTERS  # bytes: counting characters is a pass over the line
     return {
         "bytes": (F.octet_length("value") + F.lit(1)).cast("bigint"),
-        "head": F.when(is_short, line).otherwise(F.substring(line, 1, HEAD_CHARACTERS)),
+        "head": severity.first_characters(line, HEAD_CHARACTERS),
         "fields": _parsed(line) if in_json else F.lit(None),
     }
 
 
 def _hidden(formats: DayFormats) -> Column:
     """The text of a line, or its beginning, each digit replaced by 0, if it may begin with the usual clock."""
-    line = F.col("value")
     if not formats.clocked:
         return F.lit(None).cast("string")
-    text, whole = F.substring(line, 1, timestamps.CLOCK_CHARACTERS), formats.hidden_whole
+    line, front, whole = F.col("value"), F.col("front"), formats.hidden_whole
+    text = front.cast("string")
     if whole:
         text = cut(line) if whole == formats.clocked else F.coalesce(formats.when_of(whole, cut(line)), text)
-    begins = line.between("0", ":")  # the character after 9
-    return formats.when_of(formats.clocked, F.when(begins, digits_hidden(text)))
+    return formats.when_of(formats.clocked, F.when(front.isNotNull(), digits_hidden(text)))
 
 
 def _parsed(line: Column) -> Column:
