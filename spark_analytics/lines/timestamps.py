@@ -127,7 +127,10 @@ def usual_text(front: Column, hidden: Column, clock: str) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class Dated:
-    """What the times of lines are read from, and column `front`, of `front_of`. `forms`: values of `stamp_form` that occur, as each branch is code."""
+    """What the times of lines are read from, besides column `front`, of `front_of`.
+
+    `forms` are the values of `stamp_form` that occur, as each branch is code.
+    """
 
     line: Column
     in_json: Column  #: the value at the first of `TIME_PATHS`; null: none
