@@ -148,7 +148,7 @@ class Dated:
         return (
             {"usual": self.usual},
             {"stamp": F.when(is_other, _stamp_text(self.line, self.forms))},
-            {"stamp": F.when(is_other, self._with_others())},
+            {"stamp": self._with_others(is_other)},
             {"dated": F.when(F.col("stamp").startswith(_IN_FIELDS), F.split(_from(F.col("stamp"), 2), "\\|"))},
             {"second": self._second()},
         )
@@ -156,17 +156,22 @@ class Dated:
     def _has(self, *names: str) -> bool:
         return any(FORMS[name] in self.forms for name in names)
 
-    def _with_others(self) -> Column:
-        """`stamp` of any family: of the text in JSON, or of a line that has no time of the family of its file."""
+    def _with_others(self, is_other: Column) -> Column:
+        """`stamp` of any family: of the text in JSON, or of a line that has no time of the family of its file.
+
+        `own_method` has no effect within a condition.
+        """
         form, stamp = F.col("stamp_form"), F.col("stamp")
         is_marked = stamp.startswith(_FOUND) | stamp.startswith(_IN_FIELDS)
         plain = [FORMS[name] for name in (TimeForm.HEAD.name, TimeForm.EPOCH.name)]
         is_found = F.coalesce(F.when(form.isin(plain), stamp != "").otherwise(is_marked), F.lit(False))
         found = F.when(is_found, stamp).when(form != FORMS[NONE], _stray_text(_plain(self.line)))
         if not self._has(ANY, JSON):
-            return found
+            return F.when(is_other, found)
         has_json = self.in_json.isNotNull() & form.isin(FORMS[ANY], FORMS[JSON])
-        return F.coalesce(severity.own_method(F.when(has_json, _in_json(self.in_json))), F.when(~has_json, found))
+        return F.coalesce(
+            severity.own_method(F.when(has_json, _in_json(self.in_json))), F.when(is_other & ~has_json, found)
+        )
 
     def _second(self) -> Column:
         """Seconds since 1970 (UTC) of the time in a line, or null; for `resolve_year`.
@@ -185,9 +190,9 @@ class Dated:
         for name in sorted(name for name in branches if self._has(name)):
             chosen = F.when(form == FORMS[name], branches[name]()).otherwise(chosen)
         dated = F.when(F.col("dated").isNotNull(), _of_fields(F.col("dated"), self.host))
-        other = F.coalesce(severity.own_method(dated), chosen)  # of fields nothing else is chosen
         usual = F.col("usual")
-        return F.when(usual.isNotNull(), F.unix_seconds(usual.try_cast("timestamp"))).otherwise(other)
+        cast = F.when(usual.isNotNull(), F.unix_seconds(usual.try_cast("timestamp"))).otherwise(chosen)
+        return F.coalesce(severity.own_method(dated), cast)  # of fields nothing else is chosen
 
 
 def _plain(line: Column) -> Column:
