@@ -14,6 +14,8 @@ MIN_LITERAL_BYTES = 2
 """Shorter strings are in nearly every line, so that they exclude nothing."""
 MAX_LITERALS = 24
 """Each one is a search of its own; more of them take longer than one regular expression."""
+_CHUNK_BYTES = 64 * 1024
+"""Bytes that are converted to lower case in one step."""
 _UNICODE_TWINS = {
     ord("i"): ("\u0130".encode(), "\u0131".encode()),
     ord("k"): ("\u212a".encode(),),
@@ -62,11 +64,12 @@ class Literals:
 
     def find(self, text: bytes, start: int, end: int) -> NextPosition:
         """A Finder of them."""
-        searched = lower_ascii(text) if self.ignores_case else text
-        if len(self.strings) == 1:
-            (string,) = self.strings
-            return lambda at: find_bytes(searched, string, at, end)
-        return _find_several(searched, self.strings, start, end)
+        if len(self.strings) > 1:
+            return _find_several(lower_ascii(text) if self.ignores_case else text, self.strings, start, end)
+        (string,) = self.strings
+        if self.ignores_case:
+            return _find_in_any_case(text, string, start, end)
+        return lambda at: find_bytes(text, string, at, end)
 
 
 _TOKEN = re.compile(
@@ -126,6 +129,22 @@ def _of_branch(items: Iterable[str | frozenset[bytes] | None], *, ignores_case: 
         found += [item] if item else []
         run = ""
     return max(found, key=lambda each: (min(map(len, each)), -len(each)), default=None)
+
+
+def _find_in_any_case(text: bytes, string: bytes, start: int, end: int) -> NextPosition:
+    """Converts a chunk at a time to lower case, so that it is still in the cache of the core when it is searched."""
+    begin, chunk = start - _CHUNK_BYTES, b""
+
+    def next_position(at: int) -> int:
+        nonlocal begin, chunk
+        while (found := find_bytes(chunk, string, max(0, at - begin), len(chunk))) < 0:
+            begin = max(begin + _CHUNK_BYTES, at)
+            if begin >= end:
+                return -1
+            chunk = lower_ascii(text, begin, min(begin + _CHUNK_BYTES + len(string) - 1, end))
+        return begin + found
+
+    return next_position
 
 
 def _find_several(text: bytes, strings: Iterable[bytes], start: int, end: int) -> NextPosition:

@@ -6,7 +6,8 @@ line instead of all.
 
 import enum
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -34,6 +35,7 @@ class LogFormat:
     varies: bool = False  #: the headers differ in more than numbers, for example by a hexadecimal request id
     uneven: bool = False  #: numbers vary so much in length that lines are equal only without them
     zone: str = ""  #: IANA name of the zone of times without one; empty: UTC
+    clock: str = ""  #: the usual time at the start of a line, of `clock_of`; empty: none
     is_numbered: bool = False  #: the level is a number, which must be read before numbers are masked
 
 
@@ -49,7 +51,38 @@ def detect(lines: Sequence[str]) -> LogFormat:
     quick = list(islice((line.rstrip("\r\n") for line in lines if line.strip()), QUICK_LINES))
     kind = _kind(family, quick)
     place = _level(quick) if kind in {LineKind.PLAIN, LineKind.SYSLOG} else ""
-    return LogFormat(family, kind, place, is_numbered=any(_NUMBERED.search(line) for line in lines))
+    is_numbered = any(_NUMBERED.search(line) for line in lines)
+    return LogFormat(family, kind, place, is_numbered=is_numbered, clock=clock_of(family, quick))
+
+
+_ISO_FAMILIES = frozenset({"iso", "iso_utc"})
+_CLOCK = re.compile(
+    r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)"
+    r"(?:((?:\.\d{1,9})?)([+-](?:0\d|1[0-4]):[0-5]\d)(?= )|((?:[.,]\d{1,9})?Z?)(?![0-9]| ?[+-]\d))",
+    re.ASCII,
+)
+_DIGIT = re.compile("[0-9]")
+
+
+def clock_of(family: str, lines: Iterable[str]) -> str:
+    """The most common time at the start of `lines`, each digit before an offset replaced by 0; empty: none.
+
+    The text of such a time is cast: that is what the pattern of `family` finds, in a fifth of the time.
+    """
+    if family not in _ISO_FAMILIES:
+        return ""
+    found = (match.groups("") for line in lines if (match := _CLOCK.match(line)))
+    clocks = Counter(_DIGIT.sub("0", date + zoned + plain) + offset for date, zoned, offset, plain in found)
+    return clocks.most_common(1)[0][0] if clocks else ""
+
+
+_OFFSET_CHARACTERS = len("+00:00")
+
+
+def offset_of(clock: str) -> str:
+    """The offset of a clock of `clock_of`; empty: it has none."""
+    end = clock[-_OFFSET_CHARACTERS:]
+    return end if end.startswith(("+", "-")) else ""
 
 
 def _kind(family: str, lines: Sequence[str]) -> LineKind:

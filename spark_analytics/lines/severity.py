@@ -108,6 +108,11 @@ def own_method(value: Column) -> Column:
     return F.least(value, value) if is_once else value
 
 
+def first_characters(text: Column, most: int) -> Column:
+    """`text`, or its first characters if it is longer; bytes are compared, as Spark finds characters by counting."""
+    return F.when(F.octet_length(text) <= most, text).otherwise(F.substring(text, 1, most))
+
+
 def constants(texts: Iterable[str]) -> Column:
     """An array that Spark makes once for all lines, split from one text: each literal would be a call to Java."""
     return F.split(F.lit(_BETWEEN.join(texts)), _BETWEEN)

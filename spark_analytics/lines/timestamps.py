@@ -32,21 +32,20 @@ from shipper.line_formats import (
     shape,
 )
 from shipper.line_times import COLOUR, COLOURED, ESCAPE
-from spark_analytics.lines import severity
+from spark_analytics.lines import log_formats, severity
 
 HEAD_CHARACTERS = 19
 """Length of `2026-11-20 10:59:59`."""
 
 HOUR_SECONDS = 3600
-_ISO_DASH, _ISO_HOUR = 5, 12
 _HALF = 12
 _ALL = 2**31 - 1
 """A length that reaches to the end of any text."""
 
 _HEAD_ZONED = HEAD_CHARACTERS + 24
-"""Characters of such a time with its fraction and its zone."""
+"""Bytes of such a time with its fraction and its zone."""
 
-_FRACTION = 4
+_BEGINNING = 3
 _NAMES = sorted(beginning for beginning in line_zones.BEGINNINGS if beginning[0] not in "+-")
 _ISO_IN_JSON = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?"
@@ -71,6 +70,10 @@ FORMS = {name: number for number, name in enumerate((ANY, NONE, JSON, *(form.nam
 """Numbers of the forms of times, and of families without a form, by name: numbers are compared faster."""
 
 
+_BEFORE = {"clf": "(?:[^/]*|.*?)"}
+"""What is before the time, where most lines have something that finds it faster: its first slash."""
+
+
 def stamp_columns(family: str, zone: str = "") -> tuple[str, int, str, str, int]:
     """The values of `STAMP_COLUMNS` for a family on a host in `zone`, which is of `line_zones.host_zone`."""
     if family == ANY:
@@ -88,7 +91,7 @@ def stamp_columns(family: str, zone: str = "") -> tuple[str, int, str, str, int]
         return family, FORMS[one.form.name], pattern, "", one.characters
     form = TimeForm.FIELDS if zone else one.form
     marked = (_IN_FIELDS if form is TimeForm.FIELDS else _FOUND) + shape(form, one.groups)
-    return family, FORMS[form.name], f"(?s)^.*?{pattern}.*$", marked, one.characters
+    return family, FORMS[form.name], f"(?s)^{_BEFORE.get(family, '.*?')}{pattern}.*$", marked, one.characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,62 +103,75 @@ class HostZone:
     day: dt.date
 
 
+def front_of(line: Column) -> Column:
+    """The first bytes of a line that begins with a digit; bytes, as Spark counts all characters of a text to cut it."""
+    begins = line.between("0", ":")  # the character after 9
+    return F.when(begins, F.substring(line.cast("binary"), 1, _HEAD_ZONED))
+
+
+def usual_text(front: Column, hidden: Column, clock: str) -> Column:
+    """The text, which a cast reads, of the time of a line that begins with `clock`; null: the line does not.
+
+    `front` is of `front_of`; `hidden` is the line or its front, each digit replaced by 0.
+    """
+    offset = log_formats.offset_of(clock)
+    begins, after = clock.removesuffix(offset), len(clock) - len(offset) + 1
+    is_usual = hidden.startswith(begins)
+    if offset:
+        is_usual &= F.substring(front, after, len(offset) + 1) == F.lit(f"{offset} ".encode())
+        return F.when(is_usual, F.substring(front, 1, len(clock)).cast("string"))
+    if not begins.endswith("Z"):
+        is_usual &= ~_begins_zone(F.substring(front, after, _BEGINNING).cast("string"))
+    return F.when(is_usual, F.substring(front, 1, HEAD_CHARACTERS).cast("string"))
+
+
 @dataclass(frozen=True, slots=True)
 class Dated:
-    """What the times of lines are read from. `forms`: values of `stamp_form` that occur, as each branch is code."""
+    """What the times of lines are read from, besides column `front`, of `front_of`.
+
+    `forms` are the values of `stamp_form` that occur, as each branch is code.
+    """
 
     line: Column
     in_json: Column  #: the value at the first of `TIME_PATHS`; null: none
     forms: frozenset[int]
+    usual: Column  #: of `usual_text`; null: the line has another time, or none
     host: HostZone | None = None  #: None: every host is in UTC
 
     def steps(self) -> Sequence[Mapping[str, Column]]:
-        """Columns of which each step uses those before: `begin` and `tail`, `after`, `stamp`, `dated`, and `second`.
+        """Columns of which each step uses those before: `usual`, `stamp`, `dated`, and `second`.
 
         `second` is of `event_second`. `stamp` must not be in the first step of another evaluation: it would be
         evaluated again wherever it occurs.
         """
+        is_other = F.col("usual").isNull()
         return (
-            *self._of_heads(),
-            {"stamp": _stamp_text(self.line, self.forms)},
-            {"stamp": self._with_others()},
+            {"usual": self.usual},
+            {"stamp": F.when(is_other, _stamp_text(self.line, self.forms))},
+            {"stamp": self._with_others(is_other)},
             {"dated": F.when(F.col("stamp").startswith(_IN_FIELDS), F.split(_from(F.col("stamp"), 2), "\\|"))},
             {"second": self._second()},
-        )
-
-    def _of_heads(self) -> tuple[Mapping[str, Column], Mapping[str, Column]]:
-        """The first bytes of a line in form HEAD; of them the text of its time, what is after it and after a fraction.
-
-        Bytes, as Spark finds characters by counting them.
-        """
-        if not self._has(TimeForm.HEAD.name):
-            return {}, {}
-        is_head = F.col("stamp_form") == FORMS[TimeForm.HEAD.name]
-        front = F.when(is_head, F.substring(self.line.cast("binary"), 1, HEAD_CHARACTERS + _FRACTION + 3))
-        bytes_of = F.col("front")
-        return (
-            {"front": front},
-            {
-                "begin": F.substring(bytes_of, 1, HEAD_CHARACTERS).cast("string"),
-                "tail": F.substring(bytes_of, HEAD_CHARACTERS + 1, 3).cast("string"),
-                "after": F.substring(bytes_of, HEAD_CHARACTERS + _FRACTION + 1, 3).cast("string"),
-            },
         )
 
     def _has(self, *names: str) -> bool:
         return any(FORMS[name] in self.forms for name in names)
 
-    def _with_others(self) -> Column:
-        """`stamp` of any family: of the text in JSON, or of a line that has no time of the family of its file."""
+    def _with_others(self, is_other: Column) -> Column:
+        """`stamp` of any family: of the text in JSON, or of a line that has no time of the family of its file.
+
+        `own_method` has no effect within a condition.
+        """
         form, stamp = F.col("stamp_form"), F.col("stamp")
         is_marked = stamp.startswith(_FOUND) | stamp.startswith(_IN_FIELDS)
         plain = [FORMS[name] for name in (TimeForm.HEAD.name, TimeForm.EPOCH.name)]
         is_found = F.coalesce(F.when(form.isin(plain), stamp != "").otherwise(is_marked), F.lit(False))
         found = F.when(is_found, stamp).when(form != FORMS[NONE], _stray_text(_plain(self.line)))
         if not self._has(ANY, JSON):
-            return found
+            return F.when(is_other, found)
         has_json = self.in_json.isNotNull() & form.isin(FORMS[ANY], FORMS[JSON])
-        return F.coalesce(severity.own_method(F.when(has_json, _in_json(self.in_json))), F.when(~has_json, found))
+        return F.coalesce(
+            severity.own_method(F.when(has_json, _in_json(self.in_json))), F.when(is_other & ~has_json, found)
+        )
 
     def _second(self) -> Column:
         """Seconds since 1970 (UTC) of the time in a line, or null; for `resolve_year`.
@@ -174,7 +190,9 @@ class Dated:
         for name in sorted(name for name in branches if self._has(name)):
             chosen = F.when(form == FORMS[name], branches[name]()).otherwise(chosen)
         dated = F.when(F.col("dated").isNotNull(), _of_fields(F.col("dated"), self.host))
-        return F.coalesce(severity.own_method(dated), chosen)  # of fields nothing else is chosen
+        usual = F.col("usual")
+        cast = F.when(usual.isNotNull(), F.unix_seconds(usual.try_cast("timestamp"))).otherwise(chosen)
+        return F.coalesce(severity.own_method(dated), cast)  # of fields nothing else is chosen
 
 
 def _plain(line: Column) -> Column:
@@ -186,11 +204,10 @@ def _plain(line: Column) -> Column:
 def _stamp_text(line: Column, forms: frozenset[int]) -> Column:
     """The text of the line's time by the pattern of its segment; null or another text if it has none."""
     prefix, pattern = F.substr(_plain(line), F.lit(1), F.col("stamp_characters")), F.col("stamp_pattern")
-    head = F.when(_is_head(line), F.col("begin")) if FORMS[TimeForm.HEAD.name] in forms else F.lit(None)
     piece = F.call_function("regexp_extract", prefix, pattern, F.lit(1))
     shaped = F.regexp_replace(prefix, pattern, F.col("stamp_shape"))
     by_shape = {ANY, *(form.name for form in (TimeForm.CAST, TimeForm.NAMED, TimeForm.FIELDS))}
-    ways = ((head, {TimeForm.HEAD.name}), (piece, {TimeForm.EPOCH.name}), (shaped, by_shape))
+    ways = ((_head(), {TimeForm.HEAD.name}), (piece, {TimeForm.EPOCH.name}), (shaped, by_shape))
     form, text = F.col("stamp_form"), F.lit(None).cast("string")
     for way, of in ways:
         if there := sorted(forms & {FORMS[name] for name in of}):
@@ -198,21 +215,14 @@ def _stamp_text(line: Column, forms: frozenset[int]) -> Column:
     return text
 
 
-def _is_head(line: Column) -> Column:
-    """Whether `begin` is a time without a zone, or with Z; the pattern decides where it may have another zone."""
-    front, tail = F.col("front"), F.col("tail")
-    has_fraction = tail.startswith(".") | tail.startswith(",")
-    digits = F.substring(front, HEAD_CHARACTERS + 2, _FRACTION - 1).cast("string")
-    has_digits = digits.between("0", ":") & ~digits.endswith(" ") & digits.try_cast("int").isNotNull()
-    is_plain = F.when(has_fraction, has_digits & ~_begins_zone(F.col("after"))).otherwise(~_begins_zone(tail))
-    whole = F.substring(line, 1, _HEAD_ZONED).rlike(BY_NAME["iso_utc"].pattern)
-    is_date = (F.substring(front, _ISO_DASH, 1) == F.lit(b"-")) & (F.substring(front, _ISO_HOUR, 1) != F.lit(b" "))
-    is_cast = F.substring(front, _ISO_HOUR - 1, 1) != F.lit(b"\t")  # no cast reads a time after a tab
-    return is_date & is_cast & (is_plain | whole)
+def _head() -> Column:
+    """The text of a time without a zone, or with Z, at the start of a line; null: it does not begin with one."""
+    is_head = F.col("front").cast("string").rlike(BY_NAME["iso_utc"].pattern)
+    return F.when(is_head, F.substring("front", 1, HEAD_CHARACTERS).cast("string"))
 
 
 def _begins_zone(text: Column) -> Column:
-    return ~text.startswith("Z") & (text.between("+", ":") | text.isin(*_NAMES))  # from + to : are signs and digits
+    return text.between("+", ":") | text.isin(*_NAMES)  # from + to : are signs, digits and what separates a fraction
 
 
 def _stray_text(line: Column) -> Column:

@@ -14,6 +14,7 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
+from spark_analytics.lines import severity
 from spark_analytics.metrics.statistics import grouped
 from spark_analytics.tables.day_tables import Row
 
@@ -63,7 +64,7 @@ JSON_KEYS = {
 
 def parts(line: Column) -> Column:
     """Status, client, method, bytes sent, latency and path of a line of an access log as texts; else one text."""
-    head = F.substring(line, 1, ACCESS_PREFIX)
+    head = severity.first_characters(line, ACCESS_PREFIX)
     return F.split(F.regexp_replace(head, F.lit(_REQUEST), F.lit(_PARTS)), "\t", 6)
 
 

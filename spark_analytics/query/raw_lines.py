@@ -74,7 +74,10 @@ def _with_position(spark: SparkSession, archive: Location, day: Day) -> DataFram
     with tuning.temporary_settings(spark, json_fields.CASE_SENSITIVE):
         rows = rows.withColumn("fields", fields)
         rows = rows.withColumn("json_time", json_fields.first(F.col("fields"), line_formats.TIME_PATHS)).drop("fields")
-    for step in timestamps.Dated(line, F.col("json_time"), of_day.forms, of_day.host_zone(day.as_date)).steps():
+    rows = rows.withColumn("front", timestamps.front_of(line))
+    usual = of_day.usual_time(line_scan.digits_hidden(F.col("front").cast("string")))
+    times = timestamps.Dated(line, F.col("json_time"), of_day.forms, usual, of_day.host_zone(day.as_date))
+    for step in times.steps():
         rows = rows.withColumns(dict(step))
     return rows.select(
         F.lit(day.as_date).alias("date"),

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from shipper import line_zones
 from shipper.line_formats import ANY, NONE, TIME_PATHS
 from shipper.line_levels import JUL_SECOND_PATTERN, LEVEL_PREFIX, RULES, TEXT_PATHS, Rule
-from spark_analytics.lines import json_fields, severity, timestamps
+from spark_analytics.lines import json_fields, log_formats, severity, timestamps
 from spark_analytics.lines.log_formats import LineKind, LogFormat
 from spark_analytics.metrics import auth_events, web_requests
 from spark_analytics.patterns import mask
@@ -58,6 +58,10 @@ JSON_KEYS = json_fields.keys_of(
     (*TIME_PATHS, *severity.JSON_PATHS, *mask.MESSAGE_KEYS, *itertools.chain(*web_requests.JSON_KEYS.values()))
 )
 """The keys of a JSON line that are read."""
+
+
+MAX_CLOCKS = 6
+"""Usual clocks of a day that have code of their own; the most formats have them."""
 
 
 def is_deferred(log_format: LogFormat) -> bool:
@@ -107,6 +111,36 @@ class DayFormats:
         names = self.each(lambda one: f",{','.join(line_zones.own_names(one.zone, day.year))},")
         return timestamps.HostZone(self.each(lambda one: one.zone), names, day)
 
+    @cached_property
+    def clocks(self) -> Mapping[str, Sequence[int]]:
+        """The formats of each usual clock; on a host that is not in UTC a clock without an offset is not usual."""
+        found: dict[str, list[int]] = {}
+        for number, one in enumerate(self.known):
+            if one.clock and (not one.zone or log_formats.offset_of(one.clock)):
+                found.setdefault(one.clock, []).append(number)
+        return dict(sorted(found.items(), key=lambda each: -len(each[1]))[:MAX_CLOCKS])
+
+    def usual_time(self, hidden: Column) -> Column:
+        """The text of the time of a line that has the usual one of its file, see `timestamps.usual_text`."""
+        front, clocks = F.col("front"), self.clocks.items()
+        texts = (self.when_of(numbers, timestamps.usual_text(front, hidden, clock)) for clock, numbers in clocks)
+        return F.coalesce(*texts, F.lit(None).cast("string"))
+
+    @cached_property
+    def clocked(self) -> Sequence[int]:
+        """The formats of `clocks`."""
+        return sorted(itertools.chain(*self.clocks.values()))
+
+    @cached_property
+    def hidden_whole(self) -> Sequence[int]:
+        """Those of whose lines the whole text is needed, each digit replaced by 0."""
+        known = self.known
+        return [number for number in self.clocked if is_deferred(known[number]) and not known[number].uneven]
+
+    def when_of(self, numbers: Sequence[int], value: Column) -> Column:
+        """`value` of lines of the formats `numbers`; else null."""
+        return value if len(numbers) == len(self.known) else F.when(F.col("format").isin(*numbers), value)
+
     def each(self, text: Callable[[LogFormat], str]) -> Column:
         """The `text` of a line by its format."""
         texts = [text(one) for one in self.known]
@@ -138,11 +172,14 @@ class LineColumns:
             "stamp_pattern": formats.each(lambda one: timestamps.stamp_columns(one.family, one.zone)[2]),
             "stamp_shape": formats.each(lambda one: timestamps.stamp_columns(one.family, one.zone)[3]),
         }
-        times = timestamps.Dated(F.col("value"), F.col("json_time"), formats.forms, formats.host_zone(day))
-        prefix, after, own, others, dated, second = times.steps()
+        line = F.col("value")
+        usual_time = formats.usual_time(F.col("hidden"))
+        times = timestamps.Dated(line, F.col("json_time"), formats.forms, usual_time, formats.host_zone(day))
+        usual, own, others, dated, second = times.steps()
         steps = (
-            {**patterns, **prefix},
-            {**after, **_fields(formats)},
+            {**patterns, "front": timestamps.front_of(line)},
+            {"hidden": _hidden(formats)},
+            {**usual, **_fields(formats)},
             {**own, **_candidates(formats)},
             others,
             {**dated, **_parts(formats)},
@@ -192,12 +229,22 @@ def _is_of(family: str) -> Column:
 def _fields(formats: DayFormats) -> dict[str, Column]:
     """The fields of a line where it is JSON, its first characters, and its bytes."""
     line, in_json = F.col("value"), LineKind.JSON in formats.kinds
-    is_short = F.octet_length(line) <= HEAD_CHARACTERS  # bytes: counting characters is a pass over the line
     return {
         "bytes": (F.octet_length("value") + F.lit(1)).cast("bigint"),
-        "head": F.when(is_short, line).otherwise(F.substring(line, 1, HEAD_CHARACTERS)),
+        "head": severity.first_characters(line, HEAD_CHARACTERS),
         "fields": _parsed(line) if in_json else F.lit(None),
     }
+
+
+def _hidden(formats: DayFormats) -> Column:
+    """The text of a line, or its beginning, each digit replaced by 0, if it may begin with the usual clock."""
+    if not formats.clocked:
+        return F.lit(None).cast("string")
+    line, front, whole = F.col("value"), F.col("front"), formats.hidden_whole
+    text = front.cast("string")
+    if whole:
+        text = cut(line) if whole == formats.clocked else F.coalesce(formats.when_of(whole, cut(line)), text)
+    return formats.when_of(formats.clocked, F.when(front.isNotNull(), digits_hidden(text)))
 
 
 def _parsed(line: Column) -> Column:
@@ -309,6 +356,8 @@ def _without_digits(line: Column, formats: DayFormats) -> Column:
     """A deferred line without its digits, or without its numbers in formats whose numbers vary in length."""
     uneven = [number for number, one in enumerate(formats.known) if is_deferred(one) and one.uneven]
     hidden = digits_hidden(line)
+    if formats.hidden_whole:
+        hidden = F.coalesce(formats.when_of(formats.hidden_whole, F.col("hidden")), hidden)
     return F.when(F.col("format").isin(uneven), numbered(line, None)).otherwise(hidden) if uneven else hidden
 
 

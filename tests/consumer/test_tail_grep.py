@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from consumer.read.piece import Piece
 from consumer.read.prefilter import every_line
-from consumer.read.query import grep
+from consumer.read.query import grep, parse
 
 PATTERNS = [
     "timeout", "timeout|refused", "ki(ss|t)", "is+", "err(or)?s", "^GET", "OK$", "a.c", "[Kk]elvin", "İstanbul",
@@ -53,3 +53,14 @@ def test_the_same_lines_are_selected_as_by_comparing_each(
 )
 def test_which_byte_strings_are_searched_for(pattern: str, ignore_case: bool, explained: str) -> None:
     assert explained in grep([pattern], ignores_case=ignore_case).explained
+
+
+def test_a_word_in_any_case_is_found_at_every_place_of_a_block() -> None:
+    places = [32 * 1024 * number - number for number in range(1, 9)]
+    text = bytearray(b".\n" * (places[-1] // 2 + 10))
+    for at, word in zip(places, [b"TIMEOUT", b"timeout", b"TimeOut"] * 3, strict=False):
+        text[at : at + len(word)] = word
+    next_position, found = parse("timeout").finder(bytes(text), 0, len(text)), [-1]
+    while (at := next_position(found[-1] + 1)) >= 0:
+        found.append(at)
+    assert found == [-1, *places]

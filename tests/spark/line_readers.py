@@ -22,20 +22,28 @@ Pair = tuple[str, str]
 MIXED: Mapping[str, str] = {}
 
 
-def formats_of(pairs: Sequence[Pair], families: Mapping[str, str], zone: str) -> list[LogFormat]:
-    """The format of each line; levels of lines are not at a known place, and are evaluated for each line."""
+def formats_of(
+    pairs: Sequence[Pair], families: Mapping[str, str], zone: str, *, is_numbered: bool = True
+) -> list[LogFormat]:
+    """The format of each line; levels are not at a known place, and if `is_numbered` evaluated for each line."""
     detected = {other: log_formats.detect(other.split("\n") * 2) for other in {other for _, other in pairs}}
     others = ((other, one) for other, one in detected.items() if other in families)
     mixed = {other: dataclasses.replace(one, family=families[other], kind=LineKind.JSON) for other, one in others}
     detected |= mixed
-    return [dataclasses.replace(detected[other], level="", zone=zone, is_numbered=True) for _, other in pairs]
+    return [dataclasses.replace(detected[other], level="", zone=zone, is_numbered=is_numbered) for _, other in pairs]
 
 
 def as_reported(
-    spark: SparkSession, pairs: Sequence[Pair], families: Mapping[str, str] = MIXED, zone: str = "", day: dt.date = DAY
+    spark: SparkSession,
+    pairs: Sequence[Pair],
+    families: Mapping[str, str] = MIXED,
+    zone: str = "",
+    day: dt.date = DAY,
+    *,
+    is_numbered: bool = True,
 ) -> list[tuple[int | None, str]]:
-    """Second and level of each line by the expressions of the scan."""
-    formats = formats_of(pairs, families, zone)
+    """Second and level of each line by the expressions of the scan; not `is_numbered`: the level may be deferred."""
+    formats = formats_of(pairs, families, zone, is_numbered=is_numbered)
     of_day = DayFormats.of(formats)
     rows = [
         (line, 0, number, *of_day.columns("", number, one)[1:])

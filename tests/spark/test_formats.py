@@ -69,6 +69,25 @@ def test_a_line_of_another_format_keeps_its_time(spark):
     assert differing(strays, by_report, as_searched(strays, day=DAY)) == {}
 
 
+CLOCKS = ("", "Z", ".123Z", ".123456Z", ".123", ",123", ".123+01:00", "+01:00")
+TAILS = (
+    *CLOCKS, "Zx", "Z +02:00", " +02:00", " -03", "-03", "+0200", "+02:00", "+01:00:00", "+01:005", "+01:00.5",
+    "+19:00", " CET", " [CET]", " CETX", "EST", " Europe/Berlin", " INFO", " - ", "]", ":", ".", ",", ".1", ".12 EST",
+    ".12+02:00", ".123 CET", ".123 -03", ".1234", ".123+02:00", ".123+19:00", ".123+01:00 ", ".123+01:00x", ",123 MSK",
+    ",123Z", ",123+01:00", "\u0664", ".12\u0664", ".12\u0664+02:00", ".123\u0664 EST", ".12\u0664Z", "+01:0\u0660 ",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("is_numbered", [False, True], ids=["deferred", "each line"])
+@pytest.mark.parametrize("zone", ["", "Europe/Berlin"])
+def test_whatever_follows_a_time_it_is_read_as_a_search_reads_it(spark, zone, is_numbered):
+    dates = ("2026-11-28 10:00:00", "2026-11-28T10:00:00", "2026-02-30 10:00:00", "2026-11-2\u0668 10:00:00", "x 2026")
+    texts = [f"{date}{tail} x" for date in dates for tail in TAILS] + [f"{dates[0]}{tail}" for tail in TAILS]
+    pairs = [(text, f"2026-11-28 10:00:00{clock} x") for clock in CLOCKS for text in texts]
+    by_report = [second for second, _ in as_reported(spark, pairs, zone=zone, day=DAY, is_numbered=is_numbered)]
+    assert differing(pairs, by_report, as_searched(pairs, zone=zone, day=DAY)) == {}
+
+
 def test_the_second_line_of_java_util_logging_has_a_level_and_a_line_of_a_stack_trace_has_none(spark):
     first = "Nov 28, 2026 10:00:00 AM com.example.App start"
     lines = ["SEVERE: cannot start", "WARNING: slow", "\tat com.example.App.start(App.java:42) ERROR"]
