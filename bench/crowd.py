@@ -4,6 +4,8 @@
     python bench/crowd.py --seconds 600                the full form
     python bench/crowd.py --only cluster               10,000 hosts, a block a second each, three servers
 
+With two cores the three servers and the driver of the cluster share them: check the lateness of the driver first.
+
 The hosts are played by one process (`drive.py`), which also prints whether it was late itself. Each file of the
 archive is compared with what its host sent.
 """

@@ -158,7 +158,7 @@ class TolerantClient(Client):
         writer = getattr(transport, "_io_writer", None)
         if reader is None or writer is None or reader._eof:  # noqa: SLF001 - nothing follows its end
             return
-        socket = writer.transport  # or that of TLS, which hands out what it decrypted
+        socket = writer.transport  # or that of TLS, which passes on what it decrypted
         way = socket.get_protocol()
         if isinstance(way, asyncio.StreamReaderProtocol):
             sieve = ProtocolFilter(way, self._direct.__contains__, self._take)
