@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from keeping import DAY_NS, write_open
+from keeping import DAY_NS, seal_all, write_open
 from searching import fshipper, search, write_archive
 
+from consumer.archive import frame_index, segment_io
 from consumer.archive.event_times import TimeOf
 from consumer.read import counting
 from consumer.read.counting import CountBy, Counted, Values, counted_by
@@ -177,30 +178,37 @@ def test_fields_are_written_with_each_line(archive: Path) -> None:
 
 
 @pytest.mark.parametrize("by", list(TimeOf))
-def test_the_newest_lines_are_those_of_a_search_that_reads_everything(tmp_path: Path, by: TimeOf) -> None:
+def test_the_newest_lines_are_those_of_a_search_that_reads_everything(
+    tmp_path: Path, by: TimeOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Files are read from their end, in spans of time: late lines, lines without a time, lines before their clock."""
-    drawn, sequence = random.Random(7), 7
-    for number in range(4):
-        text, marks, stored = b"", [], DAY_NS // NANOSECONDS
-        for at in range(300):
-            stored += drawn.choice((0, 0, 1, 5, 300))
-            marks += [(len(text), stored)] if not marks or marks[-1][1] < stored else []
-            own = stored - DAY_NS // NANOSECONDS - drawn.choice((0, 0, 1, 30, 500)) + drawn.choice((0, 0, 50))
-            own = max(0, own)
-            clock = f"2026-11-20T{own // 3600:02}:{own // 60 % 60:02}:{own % 60:02}Z "
-            text += f"{clock if drawn.random() < 0.7 else '  at '}line {number} {at}\n".encode()
-        write_open(
-            tmp_path, f"/{number}.log", [text], sequence=sequence, source=f"{number:016x}", seconds=marks,
-            stored_ns=(marks[0][1] * NANOSECONDS, marks[-1][1] * NANOSECONDS),
-        )  # fmt: skip
-        sequence += 10
+    for module, name in ((segment_io, "FRAME_BYTES"), (segment_io, "CHUNK_BYTES"), (frame_index, "FRAME_BYTES")):
+        monkeypatch.setattr(module, name, 256)
+    drawn = random.Random(7)
+    text, marks, stored = b"", [], DAY_NS // NANOSECONDS
+    for at in range(300):
+        stored += drawn.choice((0, 0, 1, 1, 2))
+        marks += [(len(text), stored)] if not marks or marks[-1][1] < stored else []
+        own = stored - DAY_NS // NANOSECONDS - drawn.choice((0, 0, 1, 30, 500)) + drawn.choice((0, 0, 58))
+        own = max(0, own)
+        clock = f"2026-11-20T{own // 3600:02}:{own // 60 % 60:02}:{own % 60:02}Z "
+        text += f"{clock if drawn.random() < 0.7 else '  at '}line {at}\n".encode()
+    write_open(
+        tmp_path, "/a.log", [text], seconds=marks,
+        stored_ns=(marks[0][1] * NANOSECONDS, marks[-1][1] * NANOSECONDS),
+    )  # fmt: skip
+    seal_all(tmp_path)
     archive = tmp_path / "archive"
     (archive / "_archive.json").write_text(json.dumps({"id": "0000"}))
+    reads_back = 0
     query = parse("line")
     end_ns = DAY_NS + 6 * 3600 * NANOSECONDS
-    for limit in (1, 7, 50, 400):
-        for since_ns, until_ns in ((0, None), (DAY_NS + 3600 * NANOSECONDS, end_ns)):
+    for limit in (1, 7, *range(20, 130, 12), 200):
+        for since_ns, until_ns in ((0, None), (DAY_NS + 60 * NANOSECONDS, end_ns)):
             span: dict[str, Any] = {"by": by, "since_ns": since_ns, "until_ns": until_ns}
             found = search(archive, query, newest_first=True, limit=limit, **span)
             every = search(archive, query, newest_first=True, limit=limit, bucket_ns=NANOSECONDS, **span)
             assert [(hit.time_ns, hit.line) for hit in found.hits] == [(hit.time_ns, hit.line) for hit in every.hits]
+            assert len(found.hits) == limit
+            reads_back += found.search.totals.bytes_read < every.search.totals.bytes_read
+    assert reads_back > 2, "of a file only the end was read"
