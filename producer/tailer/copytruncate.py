@@ -215,7 +215,7 @@ class Copies:
         return file is not None and (
             file.state is FileState.LOST
             or (file.state is FileState.ENDING and file.key is None)
-            or (file.reader is not None and file.reader.ends_as is not None)
+            or (file.reader is not None and (file.reader.ends_as is not None or not file.reader.has_name()))
         )
 
     @staticmethod
