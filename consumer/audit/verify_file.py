@@ -241,8 +241,12 @@ def findings_of(checked: Checked) -> Iterator[Finding]:
         hint = "run the audit as the collector's user or group; if the disk fails, restore the file from a copy"
         yield entry.finding(Kind.UNREADABLE_FILE, f"it cannot be read: {checked.unreadable}", entry.raw, hint=hint)
     elif checked.appended:
-        text = f"another program appended {checked.appended:,} bytes: the bytes before them are as its manifest lists them"
-        hint = f"search and tail do not read them, the report does; cut them off: truncate -s {entry.stored} {entry.path}"
+        text = (
+            f"another program appended {checked.appended:,} bytes: the bytes before them are as its manifest lists them"
+        )
+        hint = (
+            f"search and tail do not read them, the report does; cut them off: truncate -s {entry.stored} {entry.path}"
+        )
         yield entry.finding(Kind.DAMAGED_FILE, text, checked.appended, hint=hint)
     elif checked.wrong:
         octets = abs(checked.raw - entry.raw) or entry.raw
