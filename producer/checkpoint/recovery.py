@@ -164,8 +164,8 @@ def prove_by_content(receipts: Iterable[Receipt], files: Iterable[Seen], links: 
             wanted.setdefault(receipt.watermark, []).append(receipt)
     proven: dict[str, Source] = {}
     for seen in sorted(files, key=lambda seen: seen.mtime_ns):
-        receipt = _beginning(seen, wanted, proven, links)
-        source = None if receipt is None else _proven(receipt, seen, links, name=seen.path)
+        found = _beginning(seen, wanted, proven, links)
+        source = None if found is None else _proven(found, seen, links, name=seen.path)
         if source is not None:
             proven[source.id] = source
             events.source_recovered(file=source.file, source=source.id, offset=source.offset)
@@ -180,7 +180,9 @@ def _beginning(
     try:
         descriptor = links.open_as(seen.path, seen.path, seen.key)
         with close_on_exit(descriptor):
-            for offset in sorted(each for each in wanted if each <= seen.size) if descriptor is not None else ():
+            for offset in sorted(each for each in wanted if each <= seen.size):
+                if descriptor is None:
+                    break
                 more = crc_of(descriptor, at, offset)
                 if more is None:
                     break
