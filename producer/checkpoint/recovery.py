@@ -12,10 +12,9 @@ from producer.discovery import scanner
 from producer.discovery.patterns import real_path
 from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links, close_on_exit
 from producer.discovery.scanner import Seen
-from producer.fingerprint import Mark, crc_of, read_ends
+from producer.fingerprint import ENOUGH_BYTES, Mark, crc_of, read_ends
 from producer.model import Destination, Point, Source, new_source
 from producer.options import Task, WhenSilent
-from producer.tailer.lost_file import ENOUGH_BYTES
 from shipper import events
 from shipper.bytes_ops import crc32_combine
 from shipper.control import Receipt, ReceiptsReply
