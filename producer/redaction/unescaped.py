@@ -27,9 +27,8 @@ _WITH_UNSEEN = re.compile(
     rb"|(?P<joint>[:=](?=[ \t|>+-]{0,8}\r?\n)[ \t]*"
     rb"(?:\r?\n[ \t]+(?=[^\s-])(?![\"']?[\w.-]+[\"']?[ \t]*[:=]|[{\[])|[|>][+-]?[ \t]*\r?\n[ \t]+))|" + _ENCODED
 )
-_UNSEEN = re.compile(
-    rb"\x1b\[|#033\[|u001[bB]\[|x1[bB]\[|\\033\[|\\e\[|\xe2[\x80\x81][\x8b-\xaf]|\xef\xbb\xbf|\xc2\xad"
-)
+_COLOURS = (b"\x1b[", b"#033[", b"1b[", b"1B[", b"\\033[", b"\\e[", b"\xef\xbb\xbf", b"\xc2\xad")
+_WIDTHLESS = re.compile(rb"\xe2[\x80\x81][\x8b-\xaf]")
 _MARKS = (b"%", b"\\u", b"\\x", b"\\3", b"&", b"\xef")
 _JOINTS = tuple(mark + end for mark in (b":", b"=", b"\\", b"|", b"|-", b">", b">-") for end in (b"\n", b"\r\n"))
 _PRINTABLE = range(0x21, 0x7F)
@@ -87,7 +86,7 @@ def _composed(once: Unescaped, twice: Unescaped, places: list[int]) -> Unescaped
 
 
 def _unescaped_once(data: bytes) -> Unescaped | None:
-    has_unseen = any(joint in data for joint in _JOINTS) or _UNSEEN.search(data)
+    has_unseen = any(mark in data for mark in (*_JOINTS, *_COLOURS)) or (b"\xe2" in data and _WIDTHLESS.search(data))
     if not has_unseen and not any(mark in data for mark in _MARKS):
         return None
     parts, starts, places = list[bytes](), list[int](), list[int]()
