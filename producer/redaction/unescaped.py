@@ -30,7 +30,10 @@ _WITH_UNSEEN = re.compile(
 _COLOURS = (b"\x1b[", b"#033[", b"1b[", b"1B[", b"\\033[", b"\\e[", b"\xef\xbb\xbf", b"\xc2\xad")
 _WIDTHLESS = re.compile(rb"\xe2[\x80\x81][\x8b-\xaf]")
 _MARKS = (b"%", b"\\u", b"\\x", b"\\3", b"&", b"\xef")
-_JOINTS = tuple(mark + end for mark in (b":", b"=", b"\\", b"|", b"|-", b">", b">-") for end in (b"\n", b"\r\n"))
+_JOINTS = tuple(mark + end for mark in (b"=", b"\\") for end in (b"\n", b"\r\n"))
+_JOINTS += tuple(
+    f"{mark}{end}{blank}".encode() for mark in (":", "|", "-", ">") for end in ("\n", "\r\n") for blank in " \t"
+)
 _PRINTABLE = range(0x21, 0x7F)
 _FULL_WIDTH = range(0xFF01, 0xFF5F)
 """U+FF01 is the full-width form of U+0021."""
