@@ -9,6 +9,8 @@ from shipper.bytes_ops import crc32
 
 HEAD_BYTES = 1024
 TAIL_BYTES = 256
+ENOUGH_BYTES = 512
+"""Bytes that a file must have in common with a source to be its copy, whatever its name: most banners are shorter."""
 CHUNK_BYTES = 1024 * 1024
 """Bytes of one read while a sum is computed."""
 

@@ -141,8 +141,8 @@ class LineClock:
     """The times in the lines of one log file that were stored on one day (UTC). The report has the same rules.
 
     Times without a zone are of `zone`, the IANA name of the zone of the host; one that is not known is UTC. A time
-    without a year is in the year of `day`, or in the year before if it would be more than `VALID_AHEAD_SECONDS` after
-    the start of `day`.
+    without a year is in the latest one in which it is no more than `VALID_AHEAD_SECONDS` after the start of `day`: on
+    31 December a host that is ahead of UTC, or whose clock is ahead, writes times of the next year.
     """
 
     def __init__(self, family: str, day: dt.date, zone: str = "UTC") -> None:
@@ -150,7 +150,7 @@ class LineClock:
         self._zone = line_zones.host_zone(zone)
         self._own_names = line_zones.own_names(self._zone, day.year)
         self._family = family
-        self._day = day
+        self._year = latest_year(day)
         self._latest = (day - _EPOCH_START.date()).days * 86_400 + VALID_AHEAD_SECONDS
         self._cached: dict[object, _Second | None] = {}
         one = BY_NAME.get("iso_named" if self._zone and family == "iso_utc" else family)
@@ -230,8 +230,8 @@ class LineClock:
             return None
         second = found.second
         if PLACEHOLDER_START <= second < PLACEHOLDER_END:
-            this_year = in_year(second, self._day.year)
-            second = this_year if this_year <= self._latest else in_year(second, self._day.year - 1)
+            this_year = in_year(second, self._year)
+            second = this_year if this_year <= self._latest else in_year(second, self._year - 1)
         if self._zone and not found.has_zone and 0 <= second <= self._latest:
             second = line_zones.to_utc(second, self._zone) or 0
         return second * _SECOND_NS + fraction_ns if 0 <= second <= self._latest else None
@@ -310,6 +310,11 @@ def _wall(fields: Mapping[str, str]) -> int | None:
 
 PLACEHOLDER_START = int((dt.datetime(PLACEHOLDER_YEAR, 1, 1, tzinfo=dt.UTC) - _EPOCH_START).total_seconds())
 PLACEHOLDER_END = int((dt.datetime(PLACEHOLDER_YEAR + 1, 1, 1, tzinfo=dt.UTC) - _EPOCH_START).total_seconds())
+
+
+def latest_year(day: dt.date) -> int:
+    """The last year of which lines that arrived on `day` may have times."""
+    return (day + dt.timedelta(seconds=VALID_AHEAD_SECONDS)).year
 
 
 def in_year(second: int, year: int) -> int:

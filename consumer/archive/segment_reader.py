@@ -19,7 +19,7 @@ from consumer.archive.event_times import SAMPLE_BYTES
 from consumer.archive.frame_index import FRAME_BYTES, FrameIndex
 from consumer.archive.lines import Block, whole_lines, without_first_line
 from consumer.archive.manifests import listed_segments
-from consumer.archive.parts import Part
+from consumer.archive.parts import FileState, Part
 from consumer.archive.segment_io import CHUNK_BYTES, CountingReader, texts
 from consumer.archive.stored_times import StoredTimes
 from shipper import layout
@@ -100,7 +100,7 @@ def _chunks(stream: BinaryIO, part: Part, location: _Location, since_ns: int, un
     if codec == "none":
         return _plain_chunks(stream, location, times, times.within(since_ns, until_ns))
     if index is None:
-        stored = CountingReader(stream, sys.maxsize if is_sealed else part.stored)
+        stored = CountingReader(stream, _stored_bytes(part, location, is_sealed=is_sealed))
         chunks = _cut(texts(stored, codec), location.start, location.end, location.end)
         return _Chunks(0, times, stored, chunks)
     wanted = range(len(index.frames))
@@ -121,7 +121,7 @@ def _chunks(stream: BinaryIO, part: Part, location: _Location, since_ns: int, un
 def _text(stream: BinaryIO, part: Part, location: _Location) -> Iterator[bytes]:
     """Just the text of a location."""
     is_sealed, codec, index = _form(stream, part, location)
-    raw, stored = 0, CountingReader(stream, sys.maxsize if is_sealed else part.stored)
+    raw, stored = 0, CountingReader(stream, _stored_bytes(part, location, is_sealed=is_sealed))
     if codec == "none":
         raw, stored = location.start, CountingReader(stream, max(0, location.end - location.start))
         stream.seek(raw)
@@ -135,6 +135,12 @@ def _form(stream: BinaryIO, part: Part, location: _Location) -> tuple[bool, str,
     is_sealed = layout.epoch_of(location.path) is None and "/" + layout.SEALING_PREFIX not in location.path
     codec = layout.codec_of(location.path) if is_sealed else part.codec
     return is_sealed, codec, frame_index.read(stream) if is_sealed and codec == "zstd" else None
+
+
+def _stored_bytes(part: Part, location: _Location, *, is_sealed: bool) -> int:
+    """How many bytes of a file are of the archive: what was appended to a segment that a manifest lists is not."""
+    is_listed = part.state is FileState.SEALED and location.path == part.path
+    return part.stored if is_listed or not is_sealed else sys.maxsize
 
 
 def _of_frames(stream: BinaryIO, index: FrameIndex, wanted: range) -> tuple[int, int, CountingReader]:

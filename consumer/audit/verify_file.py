@@ -37,6 +37,7 @@ class Checked:
     lines: int = 0
     octets: int = 0  #: bytes that were read
     uncommitted: int = 0  #: bytes after the committed length of an open file
+    appended: int = 0  #: bytes after those of a segment, which are as its manifest lists them
     wrong: tuple[str, ...] = ()  #: the differences from the record; empty: none
     parts: tuple[TextPart, ...] = ()  #: of its sources; none: they are unknown, or nothing is compared with them
     missing: bool = False
@@ -107,6 +108,7 @@ def check(archive: Path, entry: Part, cuts: Mapping[str, Cuts] = {}) -> Checked:
             lines=found.text.lines,
             octets=found.stored.octets,
             uncommitted=max(0, found.size - place.stored) if place.is_waiting else 0,
+            appended=_appended(archive / place.path, place, found),
             wrong=tuple(_differences(place, found)),
             parts=found.parts,
         )
@@ -167,6 +169,19 @@ def _measure(path: Path, entry: Part, cuts: Mapping[str, Cuts]) -> _Measured:
     return _Measured(size, stored, text, broken, parts)
 
 
+def _appended(path: Path, entry: Part, found: _Measured) -> int:
+    """Bytes that another program appended to a segment. 0: none, or the bytes before them were changed, too."""
+    if entry.state is not FileState.SEALED or entry.stored_crc is None or found.size <= entry.stored:
+        return 0
+    with contextlib.suppress(OSError), path.open("rb", buffering=0) as file:
+        listed = CountingReader(file, entry.stored)
+        while listed.read(CHUNK_BYTES):
+            pass
+        if listed.crc == entry.stored_crc:
+            return found.size - entry.stored
+    return 0
+
+
 def _differences(entry: Part, found: _Measured) -> Iterator[str]:
     """The differences from the record, the most important first, as parts of a sentence."""
     if found.stored.octets != entry.stored:
@@ -225,6 +240,14 @@ def findings_of(checked: Checked) -> Iterator[Finding]:
     elif checked.unreadable:
         hint = "run the audit as the collector's user or group; if the disk fails, restore the file from a copy"
         yield entry.finding(Kind.UNREADABLE_FILE, f"it cannot be read: {checked.unreadable}", entry.raw, hint=hint)
+    elif checked.appended:
+        text = (
+            f"another program appended {checked.appended:,} bytes: the bytes before them are as its manifest lists them"
+        )
+        hint = (
+            f"search and tail do not read them, the report does; cut them off: truncate -s {entry.stored} {entry.path}"
+        )
+        yield entry.finding(Kind.DAMAGED_FILE, text, checked.appended, hint=hint)
     elif checked.wrong:
         octets = abs(checked.raw - entry.raw) or entry.raw
         yield entry.finding(Kind.DAMAGED_FILE, "; ".join(checked.wrong), octets, hint=restore)

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,10 +12,11 @@ from producer.discovery import scanner
 from producer.discovery.patterns import real_path
 from producer.discovery.safe_open import FOLLOWED_BY_OWNER, Links, close_on_exit
 from producer.discovery.scanner import Seen
-from producer.fingerprint import Mark, crc_of, read_ends
+from producer.fingerprint import ENOUGH_BYTES, Mark, crc_of, read_ends
 from producer.model import Destination, Point, Source, new_source
 from producer.options import Task, WhenSilent
 from shipper import events
+from shipper.bytes_ops import crc32_combine
 from shipper.control import Receipt, ReceiptsReply
 from shipper.errors import Unavailable
 from shipper.ports import Publisher
@@ -45,6 +46,7 @@ class Recovery:
         self._destination = destination
         self._wait = task.recover_wait
         self._when_silent = task.when_silent
+        self._following = task.following
         self._is_wanted = scanner.name_filter(task.following.watched)
         self._links = task.following.links
         self._local_names = task.local_names
@@ -71,11 +73,22 @@ class Recovery:
         known += [pasts[0].newest] if pasts[0].newest else []  # for other streams only archived bytes count
         local = await asyncio.to_thread(self._local_names)
         known = [receipt._replace(file=local.get(receipt.file, receipt.file)) for receipt in known]
-        known = [receipt for receipt in known if self._is_wanted(receipt.file)]
-        found = await asyncio.to_thread(prove, known, list(nameless().values()), self._links)
+        named = [receipt for receipt in known if self._is_wanted(receipt.file)]
+        found = await asyncio.to_thread(prove, named, list(nameless().values()), self._links)
+        found += await asyncio.to_thread(self._renamed, known, found)
         for past in pasts:
             found = [self._with_proofs(source, past) for source in found]
         return found
+
+    def _renamed(self, known: Sequence[Receipt], found: Sequence[Source]) -> list[Source]:
+        """The sources whose files have other names now, also where their old names are not watched any more."""
+        sources, keys = {source.id for source in found}, {source.key for source in found}
+        rest = [receipt for receipt in known if receipt.source not in sources]
+        if not rest:
+            return []
+        files = scanner.scan(self._following.watched).files
+        others = [seen for seen in files if seen.key not in keys and seen.path not in self._following.spools]
+        return prove_by_content(rest, others, self._links)
 
     async def _past(self, publisher: Publisher, partition: int) -> _Past:
         subject = log_subject(self._destination.prefix, partition, self._destination.host)
@@ -139,6 +152,47 @@ def prove(receipts: Iterable[Receipt], nameless: Sequence[Seen] = (), links: Lin
     return sorted(proven.values(), key=lambda source: source.mtime_ns)
 
 
+def prove_by_content(receipts: Iterable[Receipt], files: Iterable[Seen], links: Links) -> list[Source]:
+    """The sources whose bytes a file under another name begins with. Each file is read once; the longest wins.
+
+    A few bytes prove nothing: many files begin alike.
+    """
+    wanted: dict[int, list[Receipt]] = {}
+    for receipt in receipts:
+        if receipt.origin == 0 and receipt.watermark >= ENOUGH_BYTES and receipt.host_crc >= 0:
+            wanted.setdefault(receipt.watermark, []).append(receipt)
+    proven: dict[str, Source] = {}
+    for seen in sorted(files, key=lambda seen: seen.mtime_ns):
+        found = _beginning(seen, wanted, proven, links)
+        source = None if found is None else _proven(found, seen, links, name=seen.path)
+        if source is not None:
+            proven[source.id] = source
+            events.source_recovered(file=source.file, source=source.id, offset=source.offset)
+    return list(proven.values())
+
+
+def _beginning(
+    seen: Seen, wanted: Mapping[int, Sequence[Receipt]], taken: Container[str], links: Links
+) -> Receipt | None:
+    """The longest of the receipts whose bytes a file begins with."""
+    found, crc, at = None, 0, 0
+    try:
+        descriptor = links.open_as(seen.path, seen.path, seen.key)
+        with close_on_exit(descriptor):
+            for offset in sorted(each for each in wanted if each <= seen.size):
+                if descriptor is None:
+                    break
+                more = crc_of(descriptor, at, offset)
+                if more is None:
+                    break
+                crc, at = crc32_combine(crc, more, offset - at), offset
+                same = (each for each in wanted[offset] if each.host_crc == crc and each.source not in taken)
+                found = next(same, found)
+    except OSError as error:
+        events.file_unreadable(path=seen.path, error=error.strerror or str(error))
+    return found
+
+
 def _candidates(path: str, links: Links) -> list[Seen]:
     """The file itself and what rotation made of it."""
     own = [seen for seen in scanner.scan(scanner.Watched((path,))).files if seen.path == path]
@@ -151,9 +205,10 @@ def _candidates(path: str, links: Links) -> list[Seen]:
         return own
 
 
-def _proven(receipt: Receipt, seen: Seen, links: Links) -> Source | None:
+def _proven(receipt: Receipt, seen: Seen, links: Links, *, name: str = "") -> Source | None:
+    """The source of a receipt in the file `seen`, which is read as `name`, by default as that of the receipt."""
     try:
-        descriptor = links.open_as(receipt.file, seen.path, seen.key)
+        descriptor = links.open_as(name or receipt.file, seen.path, seen.key)
     except OSError:
         return None
     with close_on_exit(descriptor):

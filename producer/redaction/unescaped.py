@@ -10,21 +10,30 @@ from bisect import bisect_left, bisect_right
 from html.entities import html5
 from typing import NamedTuple
 
-_ESCAPE = re.compile(
-    rb"(?P<unseen>(?:\x1b|\\+(?:u001[bB]|x1[bB]|033|e)|#033)\[[0-9;:]{0,24}[A-Za-z]"
-    rb"|\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa0-\xaf]|\xef\xbb\xbf|\xc2\xad"
-    rb"|(?<=[^\n]{60})=\r?\n)"  # as quoted-printable text is wrapped
-    rb"|%(?:25)*(?P<percent>[2-7A-Fa-f89][0-9A-Fa-f])"
+_ENCODED = (
+    rb"%(?:25)*(?P<percent>[2-7A-Fa-f89][0-9A-Fa-f])"
     rb"|\\+(?:u(?P<unicode>[0-9A-Fa-f]{4})|(?:u\{|x)(?P<code>[2-7][0-9A-Fa-f])\}?|x(?P<byte>[89A-Fa-f][0-9A-Fa-f])"
     rb"|(?P<octal>[23][0-7]{2}))"
     rb"|&(?:amp;){0,4}(?:#(?P<decimal>[0-9]{2,3})|#[xX]0{0,4}(?P<hex>[2-7][0-9A-Fa-f])"
     rb"|(?P<name>quot|apos|lt|gt|equals|colon|amp|lowbar|commat|sol|bsol|comma|semi));"
     rb"|\xef(?P<wide>\xbc[\x81-\xbf]|\xbd[\x80-\x9e])"
-    rb"|(?P<joint>(?<=[\s\"'\w])\\\r?\n[ \t]*"  # as a shell continues a line
-    rb"|(?<=[:=])[ \t]*(?:\r?\n[ \t]+(?=[^\s-])(?![\"']?[\w.-]+[\"']?[ \t]*[:=]|[{\[])|[|>][+-]?[ \t]*\r?\n[ \t]+))"
 )
-_MARKS = tuple(b"% \\u \\x \\3 \\0 \\e & #0 \x1b \xe2 \xef \xc2\xad".split())
-_JOINTS = tuple(mark + end for mark in (b":", b"=", b"\\", b"|", b"|-", b">", b">-") for end in (b"\n", b"\r\n"))
+_ESCAPE = re.compile(_ENCODED)
+_WITH_UNSEEN = re.compile(
+    rb"(?P<unseen>(?:\x1b|\\+(?:u001[bB]|x1[bB]|033|e)|#033)\[[0-9;:]{0,24}[A-Za-z]"
+    rb"|\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa0-\xaf]|\xef\xbb\xbf|\xc2\xad"
+    rb"|=(?=\r?\n)(?<=[^\n]{60}=)\r?\n)"  # as quoted-printable text is wrapped
+    rb"|(?P<shell>\\(?=\r?\n)(?<=[\s\"'\w]\\)\r?\n[ \t]*)"  # as a shell continues a line
+    rb"|(?P<joint>[:=](?=[ \t|>+-]{0,8}\r?\n)[ \t]*"
+    rb"(?:\r?\n[ \t]+(?=[^\s-])(?![\"']?[\w.-]+[\"']?[ \t]*[:=]|[{\[])|[|>][+-]?[ \t]*\r?\n[ \t]+))|" + _ENCODED
+)
+_COLOURS = (b"\x1b[", b"#033[", b"1b[", b"1B[", b"\\033[", b"\\e[", b"\xef\xbb\xbf", b"\xc2\xad")
+_WIDTHLESS = re.compile(rb"\xe2[\x80\x81][\x8b-\xaf]")
+_MARKS = (b"%", b"\\u", b"\\x", b"\\3", b"&", b"\xef")
+_JOINTS = tuple(mark + end for mark in (b"=", b"\\") for end in (b"\n", b"\r\n"))
+_JOINTS += tuple(
+    f"{mark}{end}{blank}".encode() for mark in (":", "|", "-", ">") for end in ("\n", "\r\n") for blank in " \t"
+)
 _PRINTABLE = range(0x21, 0x7F)
 _FULL_WIDTH = range(0xFF01, 0xFF5F)
 """U+FF01 is the full-width form of U+0021."""
@@ -80,7 +89,8 @@ def _composed(once: Unescaped, twice: Unescaped, places: list[int]) -> Unescaped
 
 
 def _unescaped_once(data: bytes) -> Unescaped | None:
-    if not any(mark in data for mark in (*_MARKS, *_JOINTS)):
+    has_unseen = any(mark in data for mark in (*_JOINTS, *_COLOURS)) or (b"\xe2" in data and _WIDTHLESS.search(data))
+    if not has_unseen and not any(mark in data for mark in _MARKS):
         return None
     parts, starts, places = list[bytes](), list[int](), list[int]()
     size = at = line_end = 0
@@ -92,7 +102,7 @@ def _unescaped_once(data: bytes) -> Unescaped | None:
         parts.append(text)
         size += len(text)
 
-    for found in _ESCAPE.finditer(data):
+    for found in (_WITH_UNSEEN if has_unseen else _ESCAPE).finditer(data):
         character, kept = _decoded(found)
         if character is None:
             continue
@@ -121,8 +131,8 @@ def _decoded(found: re.Match[bytes]) -> tuple[bytes | None, int]:
     """
     kind = found.lastgroup or ""
     digits = found[kind]
-    if kind in ("unseen", "joint"):
-        return b" " if kind == "joint" else b"", 0
+    if kind in ("unseen", "shell", "joint"):
+        return {"unseen": b"", "shell": b" ", "joint": digits[:1] + b" "}[kind], 0
     if kind == "name":
         return html5[f"{digits.decode()};"].encode(), 0
     if kind == "wide":

@@ -13,14 +13,13 @@ from typing import NamedTuple
 from producer.discovery import scanner
 from producer.discovery.safe_open import Links, close_on_exit
 from producer.discovery.scanner import TICK_NS, Key, Seen, Watched
-from producer.fingerprint import CHUNK_BYTES, HEAD_BYTES, Mark, crc_of, digest, read_ends
+from producer.fingerprint import CHUNK_BYTES, ENOUGH_BYTES, HEAD_BYTES, Mark, crc_of, digest, read_ends
 from producer.model import KnownCopy, Point, Source
 from producer.tailer import decompress
 from producer.tailer.decompress import CorruptFile
 from producer.tailer.file_reader import FileReader
 from producer.tailer.file_table import FileState, FileTable, TrackedFile
 from producer.tailer.lost_file import (
-    ENOUGH_BYTES,
     SECOND_NS,
     ContentFinder,
     is_rotation_of,
@@ -215,7 +214,7 @@ class Copies:
         return file is not None and (
             file.state is FileState.LOST
             or (file.state is FileState.ENDING and file.key is None)
-            or (file.reader is not None and file.reader.ends_as is not None)
+            or (file.reader is not None and (file.reader.ends_as is not None or not file.reader.has_name()))
         )
 
     @staticmethod

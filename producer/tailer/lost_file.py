@@ -15,7 +15,7 @@ from producer.charset import MAX_SEARCH_BYTES
 from producer.discovery import scanner
 from producer.discovery.safe_open import close_on_exit
 from producer.discovery.scanner import Key, Seen, Version
-from producer.fingerprint import HEAD_BYTES
+from producer.fingerprint import ENOUGH_BYTES, HEAD_BYTES
 from producer.model import Source
 from producer.tailer import decompress
 from producer.tailer.copy_search import CopySearch
@@ -25,8 +25,6 @@ from shipper import events
 
 SETTLED_SECONDS = 60.0
 """A compressed file that is incomplete and did not change for so long stays as it is."""
-ENOUGH_BYTES = 512
-"""Bytes that a file must have in common with a source to be its copy, whatever its name: most banners are shorter."""
 KEPT_BYTES = MAX_SEARCH_BYTES
 """Bytes before the offset: the search for the start of a line goes back so far."""
 SECOND_NS = 10**9

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from shipper.line_times import PLACEHOLDER_END, PLACEHOLDER_START, in_year
+from shipper.line_times import PLACEHOLDER_END, PLACEHOLDER_START, in_year, latest_year
 from spark_analytics.aggregate.engine import Engine, text
 from spark_analytics.lines import timestamps
 from spark_analytics.metrics import web_requests
@@ -124,7 +124,7 @@ class SegmentGroups:
 
 def resolution(day: dt.date) -> str:
     """The expression that gives a time of the scan its year, for lines that arrived on `day`."""
-    latest, year = int(timestamps.midnight(day).timestamp()) + _SLACK_SECONDS, day.year
+    latest, year = int(timestamps.midnight(day).timestamp()) + _SLACK_SECONDS, latest_year(day)
     starts = {"january": PLACEHOLDER_START, "leap_day": _LEAP_DAY, "march": _LEAP_DAY + 86_400}
     shifts = {f"{name}_shift": in_year(start, year) - start for name, start in starts.items()}
     before = {f"{name}_shift_before": in_year(start, year - 1) - start for name, start in starts.items()}

@@ -31,8 +31,13 @@ from shipper.line_formats import (
     in_one,
     shape,
 )
+<<<<<<< HEAD
 from shipper.line_times import COLOUR, COLOURED, ESCAPE
 from spark_analytics.lines import log_formats, severity
+=======
+from shipper.line_times import COLOUR, COLOURED, ESCAPE, latest_year
+from spark_analytics.lines import severity
+>>>>>>> attack
 
 HEAD_CHARACTERS = 19
 """Length of `2026-11-20 10:59:59`."""
@@ -298,12 +303,12 @@ def _from(text: Column, place: int) -> Column:
 def resolve_year(second: Column, day: dt.date) -> Column:
     """The time of `event_second` with its year, for lines that arrived on `day`; null if it is not valid.
 
-    A time without a year is in the year of `day`, or in the year before if it would be more than a day ahead. A time
-    before 1970 or more than a day ahead is not valid: the clock was wrong.
+    A time without a year is in the latest one in which it is no more than a day ahead (`latest_year`). A time before
+    1970 or more than a day ahead is not valid: the clock was wrong.
     """
     time = F.timestamp_seconds(F.when(second.between(0, _LAST_SECOND), second))  # Spark fails on overflow
-    this_year = time - F.make_interval(years=F.lit(PLACEHOLDER_YEAR - day.year))
-    last_year = time - F.make_interval(years=F.lit(PLACEHOLDER_YEAR - day.year + 1))
+    this_year = time - F.make_interval(years=F.lit(PLACEHOLDER_YEAR - latest_year(day)))
+    last_year = time - F.make_interval(years=F.lit(PLACEHOLDER_YEAR - latest_year(day) + 1))
     latest = F.lit(midnight(day + dt.timedelta(days=1)) + dt.timedelta(hours=23))  # slack for clocks that are ahead
     dated = F.when(F.year(time) != PLACEHOLDER_YEAR, time).when(this_year <= latest, this_year).otherwise(last_year)
     return F.when(dated.between(F.lit(midnight(dt.date(1970, 1, 1))), latest), dated)

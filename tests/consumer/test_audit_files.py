@@ -12,6 +12,8 @@ from harness.fleet import unpack
 
 from consumer.archive.directory import lock_path
 from consumer.archive.parts import FileState, Part
+from consumer.archive.reader import ArchiveReader
+from consumer.archive.selection import Wanted
 from consumer.audit.day_inventory import expected
 from consumer.audit.verify_file import check
 from consumer.model import Until
@@ -108,6 +110,26 @@ async def test_a_line_appended_to_an_open_file_is_found_with_the_place_it_will_g
     assert result.found["totals"]["archived"]["lines"] == 200
     await archive.drain()
     assert archive.audit().code == 0
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("what", ["a segment", "text"])
+async def test_what_is_appended_to_a_segment_is_counted_and_not_read(tmp_path: Path, codec: str, what: str) -> None:
+    archive = await sealed(tmp_path, codec)
+    (segment,) = archive.archive.glob(f"date=*/*/host={HOST}/[!_.]*")
+    whole = segment.read_bytes()
+    added = whole if what == "a segment" else b"a line of a person\n"
+    segment.write_bytes(whole + added)
+    result = archive.audit()
+    (finding,) = result.found["findings"]
+    assert (result.code, finding["kind"], finding["bytes"]) == (2, "damaged_file", len(added))
+    assert f"truncate -s {len(whole)} " in finding["hint"]
+    reader = ArchiveReader(archive.archive)
+    (part,) = [each for each in reader.find(Wanted()) if each.host == HOST]
+    with reader.open_text(part, 0, part.raw) as text:
+        assert b"".join(text) == LINES
+    with reader.open(part, 0, None) as lines:
+        assert sum(block.text.count(b"\n") for block in lines.blocks) == LINES.count(b"\n")
 
 
 @pytest.mark.parametrize("epoch", [0, 3])

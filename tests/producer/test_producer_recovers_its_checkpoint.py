@@ -65,6 +65,30 @@ async def test_every_source_of_many_continues_where_the_archive_ends(tmp_path: P
     assert len(collector.questions) >= 1
 
 
+async def test_a_file_that_has_another_name_by_now_continues_by_its_content(tmp_path: Path, said: list[str]) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    old = [logs / "one.log", logs / "old" / "two.log", logs / "three.log"]
+    (logs / "old").mkdir()
+    for path in old:
+        path.write_bytes(f"{path}: a line of it\n".encode() * 60)
+    producer = Producer(tmp_path, "logs/*.log", "logs/old/*.log")
+    await producer.ship_once()
+    lose(tmp_path)
+    wanted = {path: path.read_bytes() + b"while lost\n" for path in old}
+    for number, path in enumerate(old):
+        path.rename(logs / f"renamed-{number}.log")
+        append(logs / f"renamed-{number}.log", b"while lost\n")
+    fresh = logs / "fresh.log"
+    fresh.write_bytes(wanted[old[0]][:600])  # begins as another one, and is no source of it
+    Collector(producer.bus, producer.archived())
+    await producer.ship_once()
+    archive = producer.archived()
+    assert {path: archive.text(path) for path in wanted} == wanted
+    assert sorted(archive.files.values()) == sorted(map(str, [*old, fresh]))
+    assert not said
+
+
 async def test_a_producer_waits_for_a_later_collector_and_scans_files_meanwhile(
     tmp_path: Path, said: list[str]
 ) -> None:

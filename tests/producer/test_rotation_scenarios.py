@@ -89,6 +89,8 @@ STAGED = {
     "deleted while stopped": "write log acknowledged; follow log; ship; add log seen; scan; save; stop;"
     " rm log; start => acknowledged; lost 5; ends DELETED",
     "deleted while stopped, acknowledged": "write log line; follow log; ship; stop; rm log; start => line",
+    "moved to another file system and back under another name": "write a.log line#100; follow *.log; ship;"
+    " cp a.log old/x; rm a.log; ship; mv old/x b.log; ship; wait => all: line#100",
     # -- truncated ----------------------------------------------------------------------------------------------------
     **{
         f"truncated, then {text or 'nothing'}": f"write log old content; follow log; ship | rewrite log {text} |"

@@ -20,9 +20,9 @@ from typing import Any
 
 from producing import Host
 
+from producer.fingerprint import ENOUGH_BYTES
 from producer.model import Piece
 from producer.options import UNBOUNDED
-from producer.tailer.lost_file import ENOUGH_BYTES
 from producer.tailer.tailer import new_tailer
 
 TICK_NS = 10_000_000
