@@ -31,13 +31,8 @@ from shipper.line_formats import (
     in_one,
     shape,
 )
-<<<<<<< HEAD
-from shipper.line_times import COLOUR, COLOURED, ESCAPE
-from spark_analytics.lines import log_formats, severity
-=======
 from shipper.line_times import COLOUR, COLOURED, ESCAPE, latest_year
-from spark_analytics.lines import severity
->>>>>>> attack
+from spark_analytics.lines import log_formats, severity
 
 HEAD_CHARACTERS = 19
 """Length of `2026-11-20 10:59:59`."""
