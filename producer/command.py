@@ -69,9 +69,7 @@ class ProduceOptions:
     ] = None
     max_delay: Annotated[
         str | None,
-        typer.Option(
-            help="Wait at most so long for more lines; more than 1 s only on request of a collector (SHIPPER_MAX_DELAY)."
-        ),
+        typer.Option(help="Wait at most so long for more lines (SHIPPER_MAX_DELAY)."),
         Key("producer.max_delay"),
     ] = None
     poll: Annotated[
