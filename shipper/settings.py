@@ -275,7 +275,6 @@ class ProducerSettings(_Section):
     block: Annotated[Size, Field(ge=4096, le=MAX_BLOCK_BYTES)] = MAX_BLOCK_BYTES  #: maximum bytes of lines per message
     window: Annotated[Size, Field(ge=1024 * 1024, le=256 * 1024 * 1024)] = 8 * 1024 * 1024  #: maximum bytes in flight
     max_delay: Annotated[Seconds, Field(ge=0.02, le=10)] = 1.0  #: maximum wait for more lines
-    )
     poll: Annotated[Seconds, Field(ge=0.01, le=3600)] = 1.0  #: scan interval where notifications do not work
     watch: bool = True  #: use notifications to scan earlier; scans decide
     ack_timeout: Annotated[Seconds, Field(ge=0.1, le=600)] = 10.0  #: timeout for an ack; then the block is sent again
