@@ -8,15 +8,13 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
-from producer.charset import Charset
 from producer.model import Destination, Entry, Piece
 from producer.parallel_compression import SpareCores, in_order
 from producer.rate_limit import RateLimit
-from producer.transform.edited_lines import edited_lines
 from producer.transform.edits import MOST_NAMES, NO_EDITS, Edits, Text
 from shipper import codec, events
 from shipper.bytes_ops import count_lines, crc32
-from shipper.compression import Compressor, to_edited_lines, to_lines
+from shipper.compression import Compressor, to_lines
 from shipper.edit_map import Edit, filtered_bytes, to_map
 from shipper.model import MAX_BLOCK_BYTES, Block, Edited, Encoding, Span
 
@@ -113,9 +111,7 @@ class Encoder:
             if second is None:
                 return list(map(mine, pieces))
             return in_order(pieces, mine, partial(self._entry, self._second_compressor, read_at), second)
-        loads = list(self._edited(pieces))
-        if self._compressor.encoding is not Encoding.PLAIN:
-            loads = _together(loads)
+        loads = _together(self._edited(pieces))
         if edits := [edit for load in loads if load.text for edit in load.text.edits]:
             events.text_edited(filtered=filtered_bytes(edits), edits=sum(1 for edit in edits if edit.given))
             for load in loads:
@@ -161,9 +157,6 @@ class Encoder:
         if compressor.encoding is Encoding.PLAIN and lines > 1 and text is None:
             by_line = to_lines(block, content, piece.crc_before)
             return Entry(_bare(piece), {}, b"", lines, by_line=by_line)
-        if compressor.encoding is Encoding.PLAIN and text is not None and _has_lines(piece):
-            by_line = to_edited_lines(block, edited_lines(piece.data, text), piece.crc_before)
-            return Entry(_bare(piece), {}, b"", lines, text.redacted, by_line)
         payload = compressor.encode(content if text is None else content + self._map(text))
         return Entry(_bare(piece), codec.to_headers(block), payload, lines, text.redacted if text else {})
 
@@ -171,11 +164,6 @@ class Encoder:
         """The map that follows the text. Empty for plain lines, and if it would be too long."""
         octets = b"" if self._compressor.encoding is Encoding.PLAIN else to_map(text.edits)
         return octets if len(octets) <= self._edits.map_bytes else b""
-
-
-def _has_lines(piece: Piece) -> bool:
-    """Whether a piece may be more than one message in line mode."""
-    return piece.charset is Charset.BYTES and piece.data.find(b"\n") not in {-1, len(piece.data) - 1}
 
 
 def _bare(piece: Piece) -> Piece:

@@ -2,9 +2,6 @@
 
 import itertools
 import zlib
-from collections.abc import Iterable
-from dataclasses import replace
-from typing import NamedTuple
 
 import zstandard
 
@@ -12,7 +9,7 @@ from shipper import codec
 from shipper.bytes_ops import crc32
 from shipper.edit_map import MAX_MAP_BYTES, Rest, rest_of
 from shipper.errors import Poison
-from shipper.model import MAX_BLOCK_BYTES, Block, Edited, Encoding, LineMessages
+from shipper.model import MAX_BLOCK_BYTES, Block, Encoding, LineMessages
 
 ZSTD_FAST = zstandard.ZstdCompressionParameters(
     strategy=zstandard.STRATEGY_FAST,
@@ -54,14 +51,6 @@ class Compressor:
                 return data
 
 
-class EditedLine(NamedTuple):
-    """A line that is sent for bytes of its file, both with their newline; `content` without one: for no whole line."""
-
-    source: bytes
-    content: bytes
-    edited: Edited | None  #: None: they are the same
-
-
 def to_lines(block: Block, text: bytes, source_crc: int) -> LineMessages:
     """`block`, whose `text` is whole lines, as a message for each. `source_crc`: of the source before it."""
     lines = text[:-1].split(b"\n")
@@ -74,30 +63,9 @@ def to_lines(block: Block, text: bytes, source_crc: int) -> LineMessages:
         b"Log-Span: %d-%d\r\nLog-Crc: %08x-%08x\r\n\r\n" % place
         for place in zip(ends[:-1], ends[1:], crcs, source_crcs, strict=True)
     ]
-    return LineMessages(_shared_headers(block), places, lines)
-
-
-def to_edited_lines(block: Block, parts: Iterable[EditedLine], source_crc: int) -> LineMessages:
-    """The same of lines that may differ from the file. The first that does carries the counts of redaction."""
-    at, places, lines = block.span.start, [], []
-    once = f"{codec.REDACTED}: {codec.encode_redacted(dict(block.redacted))}\r\n".encode() if block.redacted else b""
-    for source, content, edited in parts:
-        start, at, source_crc = at, at + len(source), crc32(source, source_crc)
-        place = b"Log-Span: %d-%d\r\nLog-Crc: %08x-%08x\r\n" % (start, at, crc32(content), source_crc)
-        if edited is not None:
-            place += b"Log-Edits: %d-%d\r\n%b" % (*edited, once)
-            once = b""
-        if not content.endswith(b"\n"):
-            place += b"Log-Lines: 0\r\n"  # the last header of a name counts
-        places.append(place + b"\r\n")
-        lines.append(content.removesuffix(b"\n"))
-    return LineMessages(_shared_headers(replace(block, edited=None, redacted=())), places, lines)
-
-
-def _shared_headers(block: Block) -> dict[str, str]:
     headers = codec.to_headers(block) | {"Log-Lines": "1"}
     del headers["Log-Span"], headers["Log-Crc"]
-    return headers
+    return LineMessages(headers, places, lines)
 
 
 class Decompressor:

@@ -93,13 +93,12 @@ def rest_of(content: bytes, octets: bytes, span: Span, edited: Edited, *, at: in
     """
     if len(octets) > MAX_MAP_BYTES:
         raise Poison(f"the map of the edits is longer than {MAX_MAP_BYTES} bytes")
-    edits = from_map(octets) if octets else shortest(span, edited)
+    edits = from_map(octets) if octets else _shortest(span, edited)
     _check(edits, span, edited)
     return _cut(content, edits, edited, at=max(0, at - span.start))
 
 
-def shortest(span: Span, edited: Edited) -> list[Edit]:
-    """The edits of a block without a map."""
+def _shortest(span: Span, edited: Edited) -> list[Edit]:
     kept = span.length - edited.filtered
     edits = [Edit(0, edited.filtered, 0)] if edited.filtered else []
     if kept != edited.content:

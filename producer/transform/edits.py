@@ -86,7 +86,7 @@ class Cut:
 
     def first_lines(self, data: bytes, begin: int, charset: Charset, at: int) -> int:
         """Where the lines from `begin` on end that make the next piece in line mode. 0: there is no whole line."""
-        if charset is not Charset.BYTES:
+        if self.lines_a_piece == 1:
             return charset.first_end(data, begin, at=at)
         end = data.rfind(b"\n", begin, begin + LINES_BYTES) + 1 or data.find(b"\n", begin) + 1
         if count_lines(data[begin:end]) > self.lines_a_piece:
@@ -238,10 +238,13 @@ class Edits:
         return self.most_bytes + self.map_bytes
 
     def cut(self, block_bytes: int, *, line_a_piece: bool) -> Cut:
-        """How files are cut so that their pieces can be edited one by one. `line_a_piece`: each line is a message."""
+        """How files are cut so that their pieces can be edited one by one.
+
+        `line_a_piece`: each line becomes a message. Lines that may be edited are cut apart before that.
+        """
         return Cut(
             block_bytes,
-            lines_a_piece=LINES if line_a_piece else 0,
+            lines_a_piece=(1 if self.change_text else LINES) if line_a_piece else 0,
             lead_bytes=block_bytes if self.keep or self.drop else 0,
             context_bytes=CONTEXT_BYTES if self.redact else 0,
             charset=self.charset or (DETECTED if self.redact else ""),

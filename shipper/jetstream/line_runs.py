@@ -14,9 +14,8 @@ from operator import lt
 from typing import NamedTuple
 
 from shipper.bytes_ops import crc32
-from shipper.edit_map import Edit, filtered_bytes, shortest, to_map
 from shipper.jetstream.fast_client import parse_headers
-from shipper.model import MAX_BLOCK_BYTES, Delivery, Edited, Run, Span
+from shipper.model import MAX_BLOCK_BYTES, Delivery, Run
 
 MOST_MESSAGES = 4096
 """Maximum messages of a run."""
@@ -31,17 +30,14 @@ _PLAIN = re.compile(rb"MSG" + _FIRST_LINE + rb"(\d{1,9})\r\n" + _LINE)
 _BLOCK = re.compile(rb"HMSG" + _FIRST_LINE + rb"(\d{1,9}) (\d{1,9})\r\n")
 _SHARED_BEGIN, _SHARED_END = b"NATS/1.0\r\nLog-Id: ", b"Log-Span: "
 _IS_LINE = b"\r\nLog-Encoding: plain\r\n"
-_PLACE = re.compile(
-    rb"(Log-Span: (\d{1,18})-(\d{1,18})\r\nLog-Crc: ([0-9a-f]{8})-([0-9a-f]{8})\r\n"
-    rb"(?:Log-Edits: (\d{1,7})-(\d{1,7})\r\n)?\r\n)" + _LINE
-)
+_PLACE = re.compile(rb"(Log-Span: (\d{1,18})-(\d{1,18})\r\nLog-Crc: ([0-9a-f]{8})-([0-9a-f]{8})\r\n\r\n)" + _LINE)
 MOST_SHARED_BYTES = 2048
 """Maximum bytes in which shared headers are searched: blocks, which have none, pass in a microsecond."""
 _ALLOWED = frozenset(
     {"Log-Id", "Log-File", "Log-Origin", "Log-Lines", "Log-Time", "Log-Map", "Log-Encoding", "Log-Labels"}
     | {"Log-Handoff", "Shipper-Zone"}
 )
-"""The headers that all lines of a run share. With others, such as the end of a source, a message is alone."""
+"""The headers that all lines of a run share. With others, such as edits or the end of a source, a message is alone."""
 
 
 class Arrived(NamedTuple):
@@ -69,23 +65,11 @@ class _LineMessage(NamedTuple):
     end: bytes = b""
     block_crc: bytes = b""
     source_crc: bytes = b""
-    edited: Edited | None = None
 
     @property
     def time_ns(self) -> int:
         """When the server stored it."""
         return int(self.second + self.fraction)
-
-    @property
-    def span(self) -> Span:
-        """Its bytes of the source."""
-        return Span(int(self.start), int(self.end))
-
-    @property
-    def fits(self) -> bool:
-        """Whether the line is as long as its headers state."""
-        size, length = len(self.line) + 1, int(self.end) - int(self.start)
-        return size == length if self.edited is None else size == self.edited.content and self.edited.filtered < length
 
 
 _Read = Callable[[bytearray, int, int], Iterator[tuple[_LineMessage, bytes, int]]]
@@ -143,12 +127,11 @@ def _block_messages(buffer: bytearray, at: int, end: int) -> Iterator[tuple[_Lin
         found = _PLACE.match(buffer, begin + len(shared), end) if buffer.startswith(shared, begin) else None
         if found is None:
             return
-        place, start, stop, block_crc, source_crc, content, filtered, line = found.groups()
+        place, start, stop, block_crc, source_crc, line = found.groups()
         if int(head) != len(shared) + len(place) or int(total) != int(head) + len(line):
             return
         at = found.end()
-        edited = None if content is None else Edited(int(content), int(filtered))
-        own = (line, shared, place, start, stop, block_crc, source_crc, edited)
+        own = (line, shared, place, start, stop, block_crc, source_crc)
         yield _LineMessage(subject, reply, sequence, number, second, fraction, pending, *own), sid, at
 
 
@@ -175,42 +158,28 @@ def _follow(sequences: Sequence[int], numbers: Sequence[int]) -> bool:
 def _block(messages: Sequence[_LineMessage], run: Run) -> Delivery | None:
     """The lines of one source as one block. None: they do not follow each other, or a CRC-32 differs."""
     first, last = messages[0], messages[-1]
-    shared, span = _shared(first.shared), Span(int(first.start), int(last.end))
-    if shared is None or span.length > MAX_BLOCK_BYTES or not all(each.fits for each in messages):
+    shared = _shared(first.shared)
+    if shared is None or any(map(_differ, messages, messages[1:])):
         return None
     lines = [each.line + b"\n" for each in messages]
+    if any(len(line) != int(each.end) - int(each.start) for line, each in zip(lines, messages, strict=True)):
+        return None
     if any(crc32(line) != int(each.block_crc, 16) for line, each in zip(lines, messages, strict=True)):
         return None
-    if not all(map(_continues, messages, messages[1:], lines[1:])):
+    sums = itertools.accumulate(lines[1:], lambda crc, line: crc32(line, crc), initial=int(first.source_crc, 16))
+    if any(crc != int(each.source_crc, 16) for crc, each in zip(sums, messages, strict=True)):
         return None
     text = b"".join(lines)
     headers = shared | {
-        "Log-Span": str(span),
+        "Log-Span": f"{int(first.start)}-{int(last.end)}",
         "Log-Lines": str(len(lines)),
         "Log-Crc": f"{crc32(text):08x}-{last.source_crc.decode()}",
     }
-    if edits := list(_edits(messages)):
-        headers["Log-Edits"] = f"{len(text)}-{filtered_bytes(edits)}"
-        text += to_map(edits)
     return _delivery(last, headers, text, run)
 
 
-def _continues(one: _LineMessage, following: _LineMessage, line: bytes) -> bool:
-    """Whether a message is the next of its source. What the source has in place of an edited line is not known."""
-    if one.end != following.start:
-        return False
-    return following.edited is not None or crc32(line, int(one.source_crc, 16)) == int(following.source_crc, 16)
-
-
-def _edits(messages: Sequence[_LineMessage]) -> Iterator[Edit]:
-    """The edits of all messages, as edits of one block."""
-    unchanged = 0
-    for message in messages:
-        rest = message.span.length
-        for edit in shortest(message.span, message.edited) if message.edited else ():
-            yield edit._replace(unchanged=unchanged + edit.unchanged)
-            unchanged, rest = 0, rest - edit.unchanged - edit.taken
-        unchanged += rest
+def _differ(one: _LineMessage, following: _LineMessage) -> bool:
+    return one.end != following.start
 
 
 def _plain(messages: Sequence[_LineMessage], run: Run) -> Delivery:

@@ -12,18 +12,15 @@ from collecting import Log, PartitionHarness, applier_of
 from consumer.archive.journal import Journal
 from consumer.commit.sink import Sink
 from consumer.model import Changes, Position, Until
-from producer.model import Piece
-from producer.transform.edited_lines import edited_lines
-from producer.transform.edits import NO_EDITS, Edits
 from shipper import codec
 from shipper.bytes_ops import crc32
-from shipper.compression import to_edited_lines, to_lines
+from shipper.compression import to_lines
 from shipper.jetstream import line_runs
 from shipper.jetstream.fast_client import Message, parse_headers
 from shipper.jetstream.protocol_filter import ProtocolFilter, RawMessage
 from shipper.jetstream.pull_loop import read_delivery
 from shipper.manifest import Segment
-from shipper.model import Delivery, Encoding, Run, Span
+from shipper.model import Delivery, Encoding, Run
 from shipper.testing import MemoryInbox
 
 SID = 7
@@ -115,21 +112,11 @@ def other_place(headers: dict[str, str], line: bytes) -> bytes:
     return line
 
 
-EDITS = Edits.of(drop_lines=["^[0-9]*[37] "], redact=["[25] x+", "1 x+"])
-
-
-def send_lines(
-    harness: PartitionHarness, log: Log, start: int, end: int, change: Change | None = None, *, edits: Edits = NO_EDITS
-) -> None:
+def send_lines(harness: PartitionHarness, log: Log, start: int, end: int, change: Change | None = None) -> None:
     """Whole lines of a source reach the stream as its producer sends them, a message each. `change`: one of them."""
     subject, headers, _ = log.message(start, end)
-    block, before, data = codec.from_headers(headers), crc32(log.data[:start]), log.data[start:end]
-    text = edits.of_piece(Piece(log.id, log.file, 0, Span(start, end), data, block.source_crc, None))
-    if text is None:
-        messages = to_lines(block, data, before)
-    else:
-        block = replace(block, redacted=tuple(text.redacted.items()))
-        messages = to_edited_lines(block, edited_lines(data, text), before)
+    before = crc32(log.data[:start])
+    messages = to_lines(codec.from_headers(headers), log.data[start:end], before)
     for number, (place, line) in enumerate(zip(messages.places, messages.lines, strict=True)):
         own = messages.headers | dict(header.split(": ") for header in place.decode().split("\r\n") if header)
         payload = change(own, line) if change and number == len(messages.lines) // 2 else line
@@ -169,7 +156,7 @@ def fill(harness: PartitionHarness, seed: int) -> None:
             send_lines(harness, log, ends[begin], ends[end], change)
             at[which] = max(at[which], end)
         else:
-            send_lines(harness, log, ends[begin], ends[end], edits=dice.choice([EDITS, NO_EDITS]))
+            send_lines(harness, log, ends[begin], ends[end])
             at[which] = max(at[which], end)
     for log, ends, done in zip(logs, borders, at, strict=True):
         if done < len(ends) - 1:
