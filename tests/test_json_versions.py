@@ -60,6 +60,7 @@ ELSEWHERE = {
 
 RUN = {
     "audit": ("--archive", "{archive}"),
+    "capacity": ("--hosts", "20", "--per-day", "5GiB"),
     "dlq ls": ("--limit", "5"),
     "dlq show": ("1",),
     "explain": ("web1.example.net", "{log}", "--archive", "{archive}"),

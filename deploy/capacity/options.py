@@ -14,8 +14,6 @@ class CapacityOptions:
 
     The figures are those of the benchmarks page, measured on two shared virtual cores: a first size of machines, which
     `fshipper status` and your own `make bench` correct.
-
-    Example: fshipper capacity --hosts 200 --per-day 50GiB --retention 90d
     """
 
     hosts: Annotated[int, typer.Option(min=1, max=100_000, help="Number of hosts.")]

@@ -41,7 +41,7 @@ def _of_errors(finding: Finding, evidence: Evidence, _facts: Facts) -> Trend | N
 
 
 def _of_pattern(finding: Finding, evidence: Evidence, _facts: Facts) -> Trend | None:
-    rows = [row for row in evidence.patterns if row.pattern_id == finding.names[0] and row.lines == finding.lines]
+    rows = [row for row in evidence.patterns if row.pattern_id in finding.names and row.lines == finding.lines]
     return _added("lines", ((*row.lines_before, row.lines) for row in rows[:1]))
 
 
