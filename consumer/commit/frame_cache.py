@@ -26,8 +26,8 @@ LEAST_TEXT_BYTES = 64 * 1024
 FEW_FRAMES = 16  # number of frames that may be smaller
 LEAST_DISK_BYTES = 1024 * 1024
 """Minimum bytes of the frames of one file that move to the disk. Fewer are dropped: their text is compressed fast."""
-MOST_ON_DISK = 64
-"""Maximum files whose frames are on the disk, of one partition. Each needs a descriptor, and space while it grows."""
+MOST_ON_DISK = 8
+"""Maximum files whose frames are on the disk, of one partition: each needs a descriptor beside those of open files."""
 CHUNK_BYTES = 1024 * 1024  # read at a time
 
 
