@@ -20,7 +20,7 @@ ALONE = (
     Mistake("an empty variable in quotes", "fshipper up ''", "'' is no path", 64),
     Mistake("standard input", "fshipper up -", "pipe into a producer: COMMAND | fshipper produce -", 64),
     Mistake("a line break in a path", "fshipper up 'a\nb'", "is no path", 64),
-    Mistake("an option that does not exist", "fshipper up --port 4222", "No such option: --port", 64),
+    Mistake("an option that does not exist", "fshipper up --port 4222", "no such option: --port", 64),
     Mistake("an option without its value", "fshipper up --data", "requires an argument", 64),
     Mistake("a misspelt command", "fshipper upp", "did you mean fshipper up?", 64),
     Mistake("a data directory that is a file", "fshipper up --data HOME/logs/app.log", "cannot be written", 78),
