@@ -126,17 +126,15 @@ PROGRAMS_OF_CODE = ("producer", "consumer", "partitioner", "spark_analytics", "s
 def structure_page() -> str:
     """docs/development/structure.md."""
     rows = "".join(
-        f"| [{name}/](../../{name}) | {_purpose(ROOT / name / '__init__.py')} |\n"
-        for program in PROGRAMS_OF_CODE
-        for name in _folders(program)
+        f"| [{name}/](../../{name}) | {_purpose(ROOT / name / '__init__.py')} |\n" for name in PROGRAMS_OF_CODE
     )
     return f"""\
 # Structure of the code
 
 <!-- Written by `make docs` from the docstrings of packages; edit these and tests/written.py instead. -->
 
-A folder is one concern of a program, a module one mechanism. `make structure` lists all modules with their purpose. Terms are in
-the [glossary](../reference/glossary.md), the modules to read first in [CONTRIBUTING](../../CONTRIBUTING.md#the-map).
+A folder is one concern of a program, a module one mechanism. `make structure` lists all folders and modules with their purpose.
+[CONTRIBUTING](../../CONTRIBUTING.md#the-map) names the modules to read first.
 
 ```text
  producer --> NATS JetStream --> consumer --> archive --> spark_analytics     programs: they never import each other
@@ -161,13 +159,12 @@ the [glossary](../reference/glossary.md), the modules to read first in [CONTRIBU
 
 
 def module_list() -> str:
-    """Every module with the first sentence of its docstring, for `make structure`."""
+    """Every folder and module with the first sentence of its docstring, for `make structure`."""
     return "\n".join(
-        f"{f'{name}/{path.name}':<48} {_purpose(path)}"
+        f"{f'{name}/{path.name}'.removesuffix('__init__.py'):<48} {_purpose(path)}"
         for program in PROGRAMS_OF_CODE
         for name in _folders(program)
         for path in sorted((ROOT / name).glob("*.py"))
-        if path.stem != "__init__"
     )
 
 
