@@ -428,7 +428,7 @@ What a newcomer mistypes, and a part of the answer. Each message also has the ne
 | case | the note contains |
 |---|---|
 {noted}
-It ships without a note: {shipped}. Other mistakes are in [Safe mistakes](mistakes.md).
+It ships without a note: {shipped}.
 """
 
 
