@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from harness import newcomer
 from harness.formats import EXAMPLES
 from harness.situations import situations
 from prometheus_client.metrics import MetricWrapperBase
@@ -189,31 +188,29 @@ def tables_page() -> str:
         for name, schema in schemas.TABLES.items()
     )
     common: dict[str, str] = {}
-    own: dict[str, str] = {}
+    own: list[str] = []
     other_names: dict[str, None] = {}
     for table, field in fields:
         unit, meaning, known_as = dictionary.column(table, field.name)
         kind = field.dataType.simpleString()
         has_unit = kind in NUMBERS and unit not in meaning
-        row = f"| `{field.name}` {kind} | {meaning}{f' [{unit}]' if has_unit else ''} |\n"
+        row = f"{field.name}` {kind} | {meaning}{f' [{unit}]' if has_unit else ''} |\n"
         is_own = field.name in dictionary.OF_TABLE.get(table, {})
         if is_own:
-            own[table] = own.get(table, "") + row
+            own.append(f"| `{table}.{row}")
         else:
+            row = f"| `{row}"
             assert common.setdefault(field.name, row) == row
         if known_as:
             column = f"`{field.name}`{f' of `{table}`' if is_own and field.name in dictionary.COMMON else ''}"
             other_names[f"| {column} | {known_as} |\n"] = None
-    sections = "".join(f"\n## Columns of `{table}` only\n\n{COLUMNS}{rows}" for table, rows in own.items())
     return TABLES_PAGE.format(
-        tables=tables, common=COLUMNS + "".join(common.values()), sections=sections, other_names="".join(other_names)
+        tables=tables, common="".join(common.values()), own="".join(own), other_names="".join(other_names)
     )
 
 
 NUMBERS = {"int", "bigint", "double", "binary"}
 """Types that do not show the unit of a column."""
-
-COLUMNS = "| column, type | meaning [unit] |\n|---|---|\n"
 
 TABLES_PAGE = """\
 # Report tables
@@ -263,9 +260,14 @@ WHERE is_new OR is_new IS NULL ORDER BY date, lines DESC LIMIT 20
 
 ## Columns
 
-A column means the same in every table, unless a section below describes it for one table.
+A column means the same in every table, unless it is in the second table, after the name of its own.
 
-{common}{sections}
+| column, type | meaning [unit] |
+|---|---|
+{common}
+| column of one table, type | meaning [unit] |
+|---|---|
+{own}
 ## Names in OpenTelemetry and ECS
 
 | column | OpenTelemetry / ECS |
@@ -406,40 +408,7 @@ brings each situation about. `…` is any text, and numbers are examples.
 {search}"""
 
 
-def first_mistakes_page() -> str:
-    """docs/operations/first-mistakes.md."""
-    answered = "".join(
-        f"| {each.what} | {_answer(each.answer)} | {each.code} |\n" for each in (*newcomer.ALONE, *newcomer.TOGETHER)
-    )
-    noted = "".join(f"| {each.what} | {_answer(each.answer)} |\n" for each in newcomer.NOTED)
-    shipped = ", ".join(what for what, _ in newcomer.SHIPPED)
-    return f"""\
-# First mistakes
-
-<!-- Written by `make docs` from tests/harness/newcomer.py, which tests/deploy/test_up_mistakes.py types for real. -->
-
-What a newcomer mistypes, and a part of the answer. Each message also has the next step. Nothing is lost or stored twice.
-
-| mistake | the answer contains | exit code |
-|---|---|---|
-{answered}
-`fshipper up` runs in these cases, and prints a note:
-
-| case | the note contains |
-|---|---|
-{noted}
-It ships without a note: {shipped}.
-"""
-
-
-def _answer(text: str) -> str:
-    """A part of a message, in a code span also where it contains backquotes; paths of the test are below /home/me."""
-    plain = text.replace("HOME", "/home/me")
-    return (f"`` {plain} ``" if "`" in plain else f"`{plain}`") if plain else "nothing"
-
-
 PAGES = {
-    "operations/first-mistakes.md": first_mistakes_page,
     "reference/formats.md": formats_page,
     "development/structure.md": structure_page,
     "reference/metrics.md": metrics_page,

@@ -1,6 +1,6 @@
 """Mistakes of a person who uses fshipper for the first time: the command, and the answer of the program.
 
-`deploy/test_up_mistakes.py` types each of them; `written.py` makes a page of them.
+`deploy/test_up_mistakes.py` types each of them.
 """
 
 from typing import NamedTuple
