@@ -52,7 +52,7 @@ def _of(module: str, program: str) -> Iterator[Metric]:
 def metrics_page() -> str:
     """docs/reference/metrics.md."""
     sections = "".join(
-        f"\n## {heading}\n\n| name and labels | meaning |\n|---|---|\n{rows}"
+        f"\n## {heading}\n\n{rows}"
         for program, heading in HEADINGS.items()
         if (rows := "".join(_metric_row(each) for each in metrics() if each.program == program))
     )
@@ -71,7 +71,7 @@ Names that end in `_total` are counters. {histograms} is a histogram, all others
 
 def _metric_row(metric: Metric) -> str:
     labels = f"{{{', '.join(metric.labels)}}}" if metric.labels else ""
-    return f"| `{metric.name}{labels}` | {metric.meaning} |\n"
+    return f"* `{metric.name}{labels}`: {metric.meaning}\n"
 
 
 def settings_page() -> str:
@@ -194,12 +194,12 @@ def tables_page() -> str:
         unit, meaning, known_as = dictionary.column(table, field.name)
         kind = field.dataType.simpleString()
         has_unit = kind in NUMBERS and unit not in meaning
-        row = f"{field.name}` {kind} | {meaning}{f' [{unit}]' if has_unit else ''} |\n"
+        row = f"{field.name}` {kind}: {meaning}{f' [{unit}]' if has_unit else ''}\n"
         is_own = field.name in dictionary.OF_TABLE.get(table, {})
         if is_own:
-            own.append(f"| `{table}.{row}")
+            own.append(f"* `{table}.{row}")
         else:
-            row = f"| `{row}"
+            row = f"* `{row}"
             assert common.setdefault(field.name, row) == row
         if known_as:
             column = f"`{field.name}`{f' of `{table}`' if is_own and field.name in dictionary.COMMON else ''}"
@@ -260,13 +260,9 @@ WHERE is_new OR is_new IS NULL ORDER BY date, lines DESC LIMIT 20
 
 ## Columns
 
-A column means the same in every table, unless it is in the second table, after the name of its own.
+Name, type, meaning, and the unit in brackets. A column means the same in every table, unless it is below after the name of its table.
 
-| column, type | meaning [unit] |
-|---|---|
 {common}
-| column of one table, type | meaning [unit] |
-|---|---|
 {own}
 ## Names in OpenTelemetry and ECS
 
