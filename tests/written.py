@@ -203,7 +203,7 @@ def tables_page() -> str:
             assert common.setdefault(field.name, row) == row
         if known_as:
             column = f"`{field.name}`{f' of `{table}`' if is_own and field.name in dictionary.COMMON else ''}"
-            other_names[f"| {column} | {known_as} |\n"] = None
+            other_names[f"* {column}: {known_as}\n"] = None
     return TABLES_PAGE.format(
         tables=tables, common="".join(common.values()), own="".join(own), other_names="".join(other_names)
     )
@@ -266,8 +266,8 @@ Name, type, meaning, and the unit in brackets. A column means the same in every 
 {own}
 ## Names in OpenTelemetry and ECS
 
-| column | OpenTelemetry / ECS |
-|---|---|
+The name in OpenTelemetry, then that in ECS:
+
 {other_names}"""
 
 
