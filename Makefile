@@ -102,7 +102,7 @@ sbom: ## The bill of materials of everything that is locked, as CycloneDX, in di
 docs: setup ## Write the documents that are made of the code, and the JSON Schema of the report
 	$(BIN)/python tests/written.py
 
-structure: setup ## List all modules with their purpose
+structure: setup ## List all folders and modules with their purpose
 	$(BIN)/python tests/written.py modules
 
 pictures: setup ## The pictures of the documents, of the month that a demo left in demo-out (needs Chromium)

@@ -53,7 +53,7 @@ def _of(module: str, program: str) -> Iterator[Metric]:
 def metrics_page() -> str:
     """docs/reference/metrics.md."""
     sections = "".join(
-        f"\n## {heading}\n\n| name and labels | meaning |\n|---|---|\n{rows}"
+        f"\n## {heading}\n\n{rows}"
         for program, heading in HEADINGS.items()
         if (rows := "".join(_metric_row(each) for each in metrics() if each.program == program))
     )
@@ -72,7 +72,7 @@ Names that end in `_total` are counters. {histograms} is a histogram, all others
 
 def _metric_row(metric: Metric) -> str:
     labels = f"{{{', '.join(metric.labels)}}}" if metric.labels else ""
-    return f"| `{metric.name}{labels}` | {metric.meaning} |\n"
+    return f"* `{metric.name}{labels}`: {metric.meaning}\n"
 
 
 def settings_page() -> str:
@@ -126,17 +126,15 @@ PROGRAMS_OF_CODE = ("producer", "consumer", "partitioner", "spark_analytics", "s
 def structure_page() -> str:
     """docs/development/structure.md."""
     rows = "".join(
-        f"| [{name}/](../../{name}) | {_purpose(ROOT / name / '__init__.py')} |\n"
-        for program in PROGRAMS_OF_CODE
-        for name in _folders(program)
+        f"| [{name}/](../../{name}) | {_purpose(ROOT / name / '__init__.py')} |\n" for name in PROGRAMS_OF_CODE
     )
     return f"""\
 # Structure of the code
 
 <!-- Written by `make docs` from the docstrings of packages; edit these and tests/written.py instead. -->
 
-A folder is one concern of a program, a module one mechanism. `make structure` lists all modules with their purpose. Terms are in
-the [glossary](../reference/glossary.md), the modules to read first in [CONTRIBUTING](../../CONTRIBUTING.md#the-map).
+A folder is one concern of a program, a module one mechanism. `make structure` lists all folders and modules with their purpose.
+[CONTRIBUTING](../../CONTRIBUTING.md#the-map) names the modules to read first.
 
 ```text
  producer --> NATS JetStream --> consumer --> archive --> spark_analytics     programs: they never import each other
@@ -161,13 +159,12 @@ the [glossary](../reference/glossary.md), the modules to read first in [CONTRIBU
 
 
 def module_list() -> str:
-    """Every module with the first sentence of its docstring, for `make structure`."""
+    """Every folder and module with the first sentence of its docstring, for `make structure`."""
     return "\n".join(
-        f"{f'{name}/{path.name}':<48} {_purpose(path)}"
+        f"{f'{name}/{path.name}'.removesuffix('__init__.py'):<48} {_purpose(path)}"
         for program in PROGRAMS_OF_CODE
         for name in _folders(program)
         for path in sorted((ROOT / name).glob("*.py"))
-        if path.stem != "__init__"
     )
 
 
@@ -192,31 +189,29 @@ def tables_page() -> str:
         for name, schema in schemas.TABLES.items()
     )
     common: dict[str, str] = {}
-    own: dict[str, str] = {}
+    own: list[str] = []
     other_names: dict[str, None] = {}
     for table, field in fields:
         unit, meaning, known_as = dictionary.column(table, field.name)
         kind = field.dataType.simpleString()
         has_unit = kind in NUMBERS and unit not in meaning
-        row = f"| `{field.name}` {kind} | {meaning}{f' [{unit}]' if has_unit else ''} |\n"
+        row = f"{field.name}` {kind}: {meaning}{f' [{unit}]' if has_unit else ''}\n"
         is_own = field.name in dictionary.OF_TABLE.get(table, {})
         if is_own:
-            own[table] = own.get(table, "") + row
+            own.append(f"* `{table}.{row}")
         else:
+            row = f"* `{row}"
             assert common.setdefault(field.name, row) == row
         if known_as:
             column = f"`{field.name}`{f' of `{table}`' if is_own and field.name in dictionary.COMMON else ''}"
-            other_names[f"| {column} | {known_as} |\n"] = None
-    sections = "".join(f"\n## Columns of `{table}` only\n\n{COLUMNS}{rows}" for table, rows in own.items())
+            other_names[f"* {column}: {known_as}\n"] = None
     return TABLES_PAGE.format(
-        tables=tables, common=COLUMNS + "".join(common.values()), sections=sections, other_names="".join(other_names)
+        tables=tables, common="".join(common.values()), own="".join(own), other_names="".join(other_names)
     )
 
 
 NUMBERS = {"int", "bigint", "double", "binary"}
 """Types that do not show the unit of a column."""
-
-COLUMNS = "| column, type | meaning [unit] |\n|---|---|\n"
 
 TABLES_PAGE = """\
 # Report tables
@@ -266,13 +261,14 @@ WHERE is_new OR is_new IS NULL ORDER BY date, lines DESC LIMIT 20
 
 ## Columns
 
-A column means the same in every table, unless a section below describes it for one table.
+Name, type, meaning, and the unit in brackets. A column means the same in every table, unless it is below after the name of its table.
 
-{common}{sections}
+{common}
+{own}
 ## Names in OpenTelemetry and ECS
 
-| column | OpenTelemetry / ECS |
-|---|---|
+The name in OpenTelemetry, then that in ECS:
+
 {other_names}"""
 
 
@@ -431,7 +427,7 @@ What a newcomer mistypes, and a part of the answer. Each message also has the ne
 | case | the note contains |
 |---|---|
 {noted}
-It ships without a note: {shipped}. Other mistakes are in [Safe mistakes](mistakes.md).
+It ships without a note: {shipped}.
 """
 
 

@@ -166,7 +166,9 @@ def test_lines_are_counted_by_a_field_and_by_level(archive: Path) -> None:
     assert levels == {"info": 6, "error": 3, "none": 1}
     buckets = [each for each in found if each["type"] == "bucket"]
     assert [each["levels"] for each in buckets] == [{"info": 5}, {"error": 3, "info": 1, "none": 1}]
-    assert {"v": 1, "type": "count", "by": "level", "name": "error", "count": 3} in objects(archive, "", "--count=field:level")
+    assert {"v": 1, "type": "count", "by": "level", "name": "error", "count": 3} in objects(
+        archive, "", "--count=field:level"
+    )
 
 
 def test_fields_are_written_with_each_line(archive: Path) -> None:

@@ -233,5 +233,8 @@ def test_a_named_host_that_is_unknown_is_not_well(fleet):
     publish(fleet.url, ("logs.beat.web1", encode(quiet)))
     assert fleet.run("status", "web1").returncode == 0
     mistyped = fleet.run("status", "wbe1", "web*")
-    assert (mistyped.returncode, mistyped.stderr) == (2, "error: no host is called 'wbe1': did you mean web1? there is web1\n")
+    assert (mistyped.returncode, mistyped.stderr) == (
+        2,
+        "error: no host is called 'wbe1': did you mean web1? there is web1\n",
+    )
     assert fleet.run("status", "web1", "--state", "dead").returncode == 0  # none is dead: that was checked
