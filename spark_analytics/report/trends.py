@@ -38,7 +38,7 @@ def _of_event(finding: Finding, _evidence: Evidence, facts: Facts) -> Trend | No
 def _of_errors(finding: Finding, evidence: Evidence, facts: Facts) -> Trend | None:
     files = [log for log in evidence.files if f"{log.host} {log.file}" in finding.names]
     if len(files) != facts.errors.risen_count:
-        return None  # the sentence names some of them only: their sum would look like that of all
+        return None  # the sentence names some of them only, whose sum is not that of all
     return _added("error lines", ((*log.errors_before, log.errors) for log in files))
 
 

@@ -211,7 +211,7 @@ def test_an_open_line_with_fields_is_whole_and_accessible(page, program, width, 
 def test_fields_of_lines_that_were_followed_are_counted_in_all_lines(page, program):
     show(page, program, "q=&host=live1.example.net&since=", 0)
     page.says("document.getElementById('follow').click()")
-    page.until(f"!{IDLE}")
+    page.until(f"!({IDLE})")
     program.write("live1.example.net", b'{"status": 200}')
     page.until(f"{LINES} === 1")
     page.says("document.getElementById('go').click()")
