@@ -200,6 +200,8 @@ def _in_some(node: _Node, text: bytes) -> bool:
             return not _in_some(node.part, text)
         case _Text() if b"\r" not in node.string:  # nor a newline: it is in one line, or in none
             return node.matches(text)
+        case _Field() if node.matches(text):  # an object may be written over several lines
+            return True
     return any(node.matches(line.removesuffix(b"\r")) for line in text.split(b"\n"))
 
 

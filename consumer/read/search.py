@@ -234,9 +234,9 @@ class _Output:
         return EXIT_OK if self.is_any else EXIT_OTHER
 
     def _without(self, found: Search) -> dict[str, int]:
-        """How many lines lack the field that is counted, for programs."""
-        counted = self.request.counted
-        return {"without_field": found.totals.values.without} if counted and counted.field else {}
+        """How many lines lack the field that is counted, or have a value that is not counted, for programs."""
+        counted, values = self.request.counted, found.totals.values
+        return {"without_field": values.without, "other_values": values.other} if counted and counted.field else {}
 
     def _searched_until(self) -> int:
         """Lines that were stored then or later were not searched, ns. 0 means that all were."""

@@ -47,7 +47,7 @@ def json_hit(hit: ShownHit, times: Times, *, with_fields: bool = False) -> bytes
         more["zone"] = piece.zone
     if with_fields:
         more["fields"] = fields = dict[str, list[str]]()
-        for name, value in fields_of(piece.text.partition(b"\n")[0])[:MAX_FIELDS]:
+        for name, value in fields_of(piece.text.removesuffix(b"\n"))[:MAX_FIELDS]:
             fields.setdefault(name, []).append(value)
     return json_line(
         "hit",

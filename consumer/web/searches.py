@@ -260,7 +260,8 @@ class RunningSearch:
                 self._stored_until = str(line.get("stored_until", ""))
                 self._read, self._is_truncated, self._is_complete = read, bool(truncated), True
                 if self.found.request.count:
-                    yield self._object("counted", lines=line.get("hits"), without=line.get("without_field"))
+                    beyond = {"without": line.get("without_field"), "other": line.get("other_values")}
+                    yield self._object("counted", lines=line.get("hits"), **beyond)
 
     def _counted(self, line: dict[str, Any]) -> Iterator[bytes]:
         """What the page is sent for an object with counts."""

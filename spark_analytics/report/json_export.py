@@ -85,14 +85,20 @@ def _found(finding: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-_NAMED_KINDS = {"event", "auth", "new_pattern", "surging_pattern", "back_pattern"}
+_PATTERN_KINDS = {"new_pattern", "surging_pattern", "back_pattern"}
+_NAMED_KINDS = {"event", "auth", *_PATTERN_KINDS}
+_KINDS_WITHOUT_HOSTS = {"auth", "failed_passwords", *_PATTERN_KINDS}
 
 
 def key_of(finding: Mapping[str, Any]) -> str:
-    """What makes a finding the same on another day: its kind, and its hosts, its event or its pattern."""
-    names = finding.get("names") or () if finding["kind"] in _NAMED_KINDS else ()
-    hosts = () if finding["kind"] in {"auth", "failed_passwords"} else sorted(finding.get("hosts") or ())
-    return " ".join(map(str, (finding["kind"], *names, *hosts[:MAX_KEY_HOSTS])))
+    """What makes a finding the same on another day: its kind, and its patterns, its event or its hosts.
+
+    The hosts of a pattern, or of an event on many hosts, differ from day to day, and so does the order of patterns.
+    """
+    kind, names = finding["kind"], sorted(finding.get("names") or ())
+    is_anywhere = kind in _KINDS_WITHOUT_HOSTS or (kind == "event" and len(names) == 1)
+    hosts = [] if is_anywhere else sorted(finding.get("hosts") or ())
+    return " ".join(map(str, (kind, *(names if kind in _NAMED_KINDS else ()), *hosts[:MAX_KEY_HOSTS])))
 
 
 def schema() -> dict[str, Any]:

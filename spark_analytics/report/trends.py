@@ -35,9 +35,11 @@ def _of_event(finding: Finding, _evidence: Evidence, facts: Facts) -> Trend | No
     return _added("lines", ((*place.lines_before, place.lines) for place in mine if place.lines_before))
 
 
-def _of_errors(finding: Finding, evidence: Evidence, _facts: Facts) -> Trend | None:
-    files = [log for log in evidence.files if log.file == finding.file and log.host == finding.hosts[0]]
-    return _added("error lines", ((*log.errors_before, log.errors) for log in files if log.errors_before))
+def _of_errors(finding: Finding, evidence: Evidence, facts: Facts) -> Trend | None:
+    files = [log for log in evidence.files if f"{log.host} {log.file}" in finding.names]
+    if len(files) != facts.errors.risen_count:
+        return None  # the sentence names some of them only, whose sum is not that of all
+    return _added("error lines", ((*log.errors_before, log.errors) for log in files))
 
 
 def _of_pattern(finding: Finding, evidence: Evidence, _facts: Facts) -> Trend | None:

@@ -147,6 +147,11 @@ class _Loaded:
             for row in rows:
                 yield self.dates.index(date), row
 
+    @property
+    def reported(self) -> frozenset[int]:
+        """The weekdays that have a report, Monday 0."""
+        return frozenset(map(self.dates.index, self.tables["runs"]))
+
     def by_day(self, table: str, key: str, value: str) -> dict[str, list[int]]:
         """Sums of `value` by `key` and day."""
         found: dict[str, list[int]] = defaultdict(lambda: [0] * DAYS)
@@ -211,14 +216,14 @@ def week_facts(tables: Tables, week: str) -> WeekFacts | None:
         days_before=len(before.tables["runs"]),
         same_weekdays=len(same),
         totals=tuple(_total(name, now, days, before, days_before, same) for name in TOTALS),
-        hosts=_top(lines, lines_before, same),
+        hosts=_top(lines, lines_before, before.reported, same),
         host_count=len(active),
         gone_hosts=tuple(sorted(h for h, c in lines_before.items() if _is_frequent(c) and h not in active)[:TOP]),
         frequent_patterns=_most(patterns.values()),
         new_patterns=_most(new),
         new_count=len(new),
         gone_patterns=_most(p for key, p in patterns_before.items() if _is_frequent(p.days) and key not in patterns),
-        remotes=_top(remotes, remotes_before, same),
+        remotes=_top(remotes, remotes_before, before.reported, same),
         worst=worst.date,
         state=worst.state,
         word=worst.word or worst.state,
@@ -258,8 +263,7 @@ def _day(loaded: _Loaded, date: str, brief: Mapping[str, Any]) -> WeekDay:
 
 def _same_weekdays(now: _Loaded, before: _Loaded) -> tuple[int, ...]:
     """The weekdays that have a report in both weeks, Monday 0."""
-    reported = [{week.dates.index(date) for date in week.tables["runs"]} for week in (now, before)]
-    return tuple(sorted(reported[0] & reported[1]))
+    return tuple(sorted(now.reported & before.reported))
 
 
 def _change(name: str, counts: Sequence[int], before: Sequence[int | None], same: Sequence[int]) -> Change:
@@ -286,10 +290,17 @@ def _total(
 
 
 def _top(
-    now: Mapping[str, Sequence[int]], before: Mapping[str, Sequence[int]], same: Sequence[int]
+    now: Mapping[str, Sequence[int]],
+    before: Mapping[str, Sequence[int]],
+    reported_before: frozenset[int],
+    same: Sequence[int],
 ) -> tuple[Change, ...]:
+    def then(name: str) -> list[int | None]:
+        counts = before.get(name, (0,) * DAYS)
+        return [count if day in reported_before else None for day, count in enumerate(counts)]
+
     most = sorted(now, key=lambda name: (-sum(now[name]), name))[:TOP]
-    return tuple(_change(name, now[name], before.get(name, (0,) * DAYS), same) for name in most if any(now[name]))
+    return tuple(_change(name, now[name], then(name), same) for name in most if any(now[name]))
 
 
 def _patterns(loaded: _Loaded, registry: Mapping[str, str]) -> dict[tuple[str, str], WeekPattern]:

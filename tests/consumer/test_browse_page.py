@@ -196,7 +196,7 @@ def test_what_lines_hold_is_shown_and_does_nothing(page):
         assert escape in shown
     assert not any(char in shown for char in "\x1b\x07\x00\u202e\u2066")
     assert page.says("document.querySelectorAll('#lines script, #lines img').length") == 0
-    assert page.says("document.title") == "fshipper browse"
+    assert page.says("document.title") == "Search · fshipper"
     press(page, "Escape")
     search(page, '"<script>document.title=\'pwned\'</script>" "<img src=x onerror="', lines=1)
     assert page.says("document.querySelectorAll('#lines mark').length") == 2

@@ -138,6 +138,13 @@ def test_values_are_counted_within_bounds(monkeypatch: pytest.MonkeyPatch) -> No
     assert counted_by("host") == Counted(CountBy.HOST)
 
 
+def test_a_record_has_the_fields_of_all_its_lines() -> None:
+    record = b'2026-11-20T00:00:00Z {\n  "status": 500,\n  "user": {"name": "Ann Lee"}\n}\n'
+    for text, matches in (("status:500", True), ('user.name:"Ann Lee"', True), ("status:50", False)):
+        assert parse(text).matches_record(record) is matches
+    assert parse("b:2 -a:2").matches_record(b"at=1 a=1\n  b=2\n")
+
+
 @pytest.fixture
 def archive(tmp_path: Path) -> Path:
     lines = [
@@ -155,7 +162,7 @@ def objects(archive: Path, *arguments: str, code: int = 0) -> list[dict[str, Any
 def test_lines_are_counted_by_a_field_and_by_level(archive: Path) -> None:
     found = objects(archive, "", "--count=status", "--top=2")
     assert [(each["name"], each["count"]) for each in found if each["type"] == "count"] == [("200", 5), ("500", 3)]
-    assert (found[-1]["hits"], found[-1]["without_field"]) == (10, 1)
+    assert (found[-1]["hits"], found[-1]["without_field"], found[-1]["other_values"]) == (10, 1, 0)
     text = fshipper("--archive", str(archive), "", "--count=status", "--top=2")
     assert text.stdout == b"5 200\n3 500\n"
     assert b"1 more value of 1 line; --top N shows more" in text.stderr

@@ -119,6 +119,9 @@ def test_fields_of_the_lines_shown_narrow_the_query_and_are_counted_in_all_lines
     page.until(f"{IDLE} && {LINES} === 6")
     assert page.says(QUERY) == "status:500 -path:/cart/0"
     show(page, program, "q=status:>=500+OR+checkpoint&since=", 50)
+    page.says("document.querySelector('#facet-pattern button:not([disabled])').click()")
+    page.until(f"{QUERY}.startsWith('(status:>=500 OR checkpoint) \"')")
+    show(page, program, "q=status:>=500+OR+checkpoint&since=", 50)
     page.says("document.querySelector('#lines > li.error').click()")
     page.says('document.querySelector(\'[aria-label="Only lines with user.name:\\\\"Ann Lee\\\\""]\').click()')
     page.until(f"{IDLE} && {LINES} === 10")
@@ -203,3 +206,18 @@ def test_an_open_line_with_fields_is_whole_and_accessible(page, program, width, 
               " [each.id, each.nodes.map(node => node.html.slice(0, 160))])) })")  # fmt: skip
     page.until("window.found !== undefined")
     assert json.loads(page.says("window.found")) == []
+
+
+def test_fields_of_lines_that_were_followed_are_counted_in_all_lines(page, program):
+    show(page, program, "q=&host=live1.example.net&since=", 0)
+    page.says("document.getElementById('follow').click()")
+    page.until(f"!({IDLE})")
+    program.write("live1.example.net", b'{"status": 200}')
+    page.until(f"{LINES} === 1")
+    page.says("document.getElementById('go').click()")
+    page.until(IDLE)
+    program.drain()
+    page.says(f"{FIELD}.open = true")
+    page.until(f"{FIELD}.querySelector('.whole') !== null")
+    page.says(f"{FIELD}.querySelector('.whole').click()")
+    page.until(f"{FIELD}.textContent.includes('Counted in all 1 line.')")

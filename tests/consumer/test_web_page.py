@@ -124,7 +124,7 @@ def test_a_finding_and_a_row_of_the_report_lead_to_their_lines(program, reader):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_is_drawn_in_a_colour_size_or_font_of_its_own(program, reader, scheme):
-    for path in ("/", "/parts", "/report/", program.day, "/report/index.html"):
+    for path in ("/", "/logs/", "/parts", "/report/", program.day, "/report/index.html"):
         reader.visit(program.page + path, scheme=scheme)
         reader.until("document.querySelector('.site [aria-current], h1') !== null")
         assert drawn_strangers(reader) == [], path

@@ -482,7 +482,7 @@ def _of_trend(finding: dict[str, Any], day: Day) -> float:
         mine = [line for line in day.lines if line.event and line.host in hosts and line.event[0] == names[0]]
         return sum(names[1:] in ([], [line.event[1]]) for line in mine)
     if kind == "error_rate":
-        return bad(day.files.get((hosts[0], finding["file"]), []))
+        return sum(bad(day.files.get((host, file), [])) for host, _, file in (name.partition(" ") for name in names))
     if kind in {"sign_in", "failed_passwords"} or names[:1] == ["failed_password"]:
         return len(day.failed())
     if kind == "web_errors":

@@ -10,9 +10,9 @@ from shipper.page_sheets import with_sheets
 ROOT = Path(__file__).resolve().parents[2]
 STYLES = (
     "shipper/pages/parts.css", "spark_analytics/templates/day.css", "consumer/fleet/page.html",
-    *(f"consumer/web/{name}.html" for name in ("message", "parts", "sign_in")),
+    *(f"consumer/web/{name}.html" for name in ("message", "parts", "search", "sign_in")),
 )  # fmt: skip
-"""The styles that only use tokens. That of the search page is compared as it is drawn."""
+"""The styles that only use tokens."""
 SPACES = re.compile(r"^(?:margin|padding|gap|row-gap|column-gap)(?:-\w+)?$")
 SPACE = re.compile(r"^(?:var\(--space-\d\)|0|1px|auto|10vh|calc\(.*\))$")
 COLOUR = re.compile(

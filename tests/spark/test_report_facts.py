@@ -150,6 +150,16 @@ def test_a_rate_has_risen_beyond_chance_and_by_a_factor_that_matters(log, risen)
     assert made.errors.most[0].errors == log.errors
 
 
+@pytest.mark.parametrize(("number", "values"), [(1, (2,) * 7 + (50,)), (2, (4,) * 7 + (100,)), (4, None)])
+def test_the_trend_of_risen_rates_is_that_of_every_log_file_or_there_is_none(number, values):
+    files = [dataclasses.replace(a_file(1000, 50), file=f"/f{n}", errors_before=(2,) * 7) for n in range(number)]
+    calm = dataclasses.replace(a_file(1000, 1), file="/calm", errors_before=(9,) * 7)
+    (finding,) = [
+        one for one in facts_of(a_host("h"), files=(*files, calm)).verdict.findings if one.kind == "error_rate"
+    ]
+    assert (finding.trend.values if finding.trend else None) == values
+
+
 # -- authentication, patterns, web --------------------------------------------------------------------------------
 
 

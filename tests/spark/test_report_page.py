@@ -357,6 +357,21 @@ def test_findings_are_ordered_by_severity_and_compared_with_the_day_before():
     assert page.rendered(facts).count("<b>new</b>") == 0, "nothing is known of the day before"
 
 
+@pytest.mark.parametrize(
+    ("kind", "yesterday", "today", "is_same"),
+    [
+        ("surging_pattern", (("b", "a"), ("web1",)), (("a", "b"), ("web1", "web2")), True),
+        ("surging_pattern", (("a",), ("web1",)), (("a", "b"), ("web1",)), False),
+        ("event", (("oom",), ("web1", "web2", "web3", "web4")), (("oom",), ("web1", "web2", "web3", "web5")), True),
+        ("event", (("oom", "postgres"), ("web1",)), (("oom", "postgres"), ("web2",)), False),
+        ("silent", ((), ("web1",)), ((), ("web1", "web2")), False),
+    ],
+)
+def test_a_finding_is_the_same_on_another_day_whatever_the_hosts_of_its_pattern(kind, yesterday, today, is_same):
+    keys = {json_export.key_of({"kind": kind, "names": names, "hosts": hosts}) for names, hosts in (yesterday, today)}
+    assert (len(keys) == 1) is is_same
+
+
 def test_a_finding_leads_to_its_hosts_its_file_and_its_time():
     finding = Finding(
         kind="error_rate", state=State.ATTENTION, text="", hosts=("web1", "a[b]"), file="/var/log/x y.log",

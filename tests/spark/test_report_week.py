@@ -141,6 +141,8 @@ def test_weeks_are_compared_on_the_weekdays_that_both_have(out):
     assert total.before == total.days_before[place] == sum(row["lines"] for row in table_of(out, "runs", BEFORE))
     assert total.compared == total.days[place] < total.now
     assert week.change_of(total).endswith("%")
+    for change in made.hosts:
+        assert [day for day, lines in enumerate(change.days_before) if lines is not None] == [place]
 
 
 def test_a_day_whose_table_of_runs_is_incomplete_is_left_out(out, tmp_path):
