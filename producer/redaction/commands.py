@@ -128,7 +128,7 @@ def inserted_passwords(text: bytes, names: NameTable) -> Iterator[Hit]:
             for known in columns:
                 value = _SQL_VALUE.match(text, at)
                 if value is None:
-                    return
+                    break
                 first, last = value.span(1)
                 if known and text[first : first + 1] in (b"'", b'"'):
                     yield Hit(first + 1, max(first + 1, last - (text[first] == text[last - 1])), known[0].rule)
