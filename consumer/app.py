@@ -120,7 +120,7 @@ async def _run_once(plan: Plan[Layout], until: Until, stop: Stop, *, has_worked:
             sealer=sealer,
             pace=RequestedPace(),
             sources=ArchiveSources(place.newest_journals),
-            open_files=lambda: max(8, most_open(chosen.open_files) // discovery.count),
+            open_files=lambda: max(8, most_open(chosen.open_files, partitions=discovery.count) // discovery.count),
             open_inbox=partial(
                 JetStreamInbox.open,
                 settings.nats,

@@ -123,15 +123,21 @@ def _environment(given: Mapping[str, str] | None) -> dict[str, str]:
 
 def _found(flags: Layer, config: Path | None, env: Mapping[str, str]) -> dict[str, _Origin]:
     path = config or (Path(env["SHIPPER_CONFIG"]) if "SHIPPER_CONFIG" in env else None)
-    layers = (
-        _from_file(path) if path else {},
-        {key: _Origin(env[name], name) for name, keys in ENVIRONMENT.items() if name in env for key in keys},
-        {key: _Origin(value, _flag(key)) for key, value in flags.items() if value is not None},
-    )
+    file = _from_file(path) if path else {}
+    variables = {key: _Origin(env[name], name) for name, keys in ENVIRONMENT.items() if name in env for key in keys}
+    options = {key: _Origin(value, _flag(key)) for key, value in flags.items() if value is not None}
+    if _CONTEXT in variables and _has_connection({**file, **options}):
+        del variables[_CONTEXT]  # it is set for the `nats` command, on a machine with settings of fshipper
     found: dict[str, _Origin] = {}
-    for layer in layers:
+    for layer in (file, variables, options):
         found = _with_context(found, layer.get(_CONTEXT)) | layer
     return found
+
+
+def _has_connection(found: Mapping[str, _Origin]) -> bool:
+    from shipper import nats_contexts  # noqa: PLC0415 - few have one
+
+    return not found.keys().isdisjoint({_CONTEXT, *nats_contexts.SETTINGS.values()})
 
 
 def _with_context(found: dict[str, _Origin], context: _Origin | None) -> dict[str, _Origin]:

@@ -114,7 +114,20 @@ class ForkResolver:
                 )
             batch.forks[key] = (*batch.forks.get(key, ()), chosen.id)
             batch.forked.append((known, chosen))
+        if delivery.run is not None:
+            self._note_lines(chosen, block, content())
         return chosen
+
+    def _note_lines(self, fork: ArchivedSource, run: Block, text: bytes) -> None:
+        """Note where each line of a run of `fork` ends: read again, the lines may be in other runs, or single."""
+        end, crc = run.span.start, crc_before(run)
+        if crc is None:
+            return
+        if len(self._sums) >= MAX_SUMS:
+            self._sums.clear()
+        for line in text[:-1].split(b"\n"):
+            end, crc = end + len(line) + 1, crc32(line + b"\n", crc)
+            self._sums[fork.host, fork.id, end] = crc
 
     def _choose(
         self,

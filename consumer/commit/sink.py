@@ -22,6 +22,7 @@ from consumer.commit.disk_io import (
     start_writing,
     write_all,
 )
+from consumer.commit.frame_cache import MOST_ON_DISK
 from consumer.model import OpenFile
 from shipper import events, layout
 
@@ -33,19 +34,22 @@ NAMES_IN_TURN = frozenset({errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAM
 """Why single names below `live/` cannot be links: `/a` and `/a/b` of one host in turn, or a path that is too long."""
 
 
-def most_open(chosen: int) -> int:
+def most_open(chosen: int, *, partitions: int = 0) -> int:
     """Maximum open files of all partitions together: `chosen` (0: the default), within the limit of the system.
 
-    The usual soft limit of 1024 exists for programs with select(); it is raised.
+    The usual soft limit of 1024 exists for programs with select(); it is raised. Frames on the disk need descriptors,
+    too: at most half of a low limit.
     """
+    frames = partitions * MOST_ON_DISK
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = (chosen or MOST_OPEN) + RESERVED_DESCRIPTORS
+    wanted = (chosen or MOST_OPEN) + RESERVED_DESCRIPTORS + frames
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return wanted - RESERVED_DESCRIPTORS if soft == resource.RLIM_INFINITY else min(wanted, soft) - RESERVED_DESCRIPTORS
+    usable = (wanted if soft == resource.RLIM_INFINITY else min(wanted, soft)) - RESERVED_DESCRIPTORS
+    return usable - min(frames, usable // 2)
 
 
 class Sink:

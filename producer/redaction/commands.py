@@ -128,10 +128,11 @@ def inserted_passwords(text: bytes, names: NameTable) -> Iterator[Hit]:
             for known in columns:
                 value = _SQL_VALUE.match(text, at)
                 if value is None:
-                    return
+                    break
                 first, last = value.span(1)
-                if known and text[first : first + 1] in (b"'", b'"'):
-                    yield Hit(first + 1, max(first + 1, last - (text[first] == text[last - 1])), known[0].rule)
+                last -= text[first] == text[last - 1]  # the quote at its end
+                if known and text[first : first + 1] in (b"'", b'"') and last > first + 1:
+                    yield Hit(first + 1, last, known[0].rule)
                 at = value.end()
                 if value[2] != b",":
                     break

@@ -220,7 +220,8 @@ def _option(name: str, kind: _Kind, info: Any, default: Any, key: str, values: V
     names = tuple(one.partition("/")[0] for one in given)
     plain = next((one for one in names if one.startswith("--")), names[0]).removeprefix("--")
     of_archive = "PATH" if values is Values.ARCHIVED else ""
-    named = info.metavar or "|".join(kind.choices) or of_archive or SHOWN.get(plain) or _shown(kind)
+    by_name = "" if kind.plain in {int, float} else SHOWN.get(plain)  # --context of search is a number of lines
+    named = info.metavar or "|".join(kind.choices) or of_archive or by_name or _shown(kind)
     shown = "" if kind.plain is bool else named
     return Option(
         names,
@@ -248,7 +249,7 @@ def _values_of(name: str, shown: str, kind: _Kind) -> Values:
         return Values.DIRECTORY
     if name in _FILES or shown in _FILES or kind.plain is Path:
         return Values.FILE
-    if name in {"context", "nats-context"}:
+    if name in {"context", "nats-context"} and kind.plain is str:
         return Values.CONTEXT
     return Values.HOST if name in {"host", "hosts", "forget"} or shown == "HOST" else Values.TEXT
 

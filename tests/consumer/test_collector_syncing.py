@@ -307,16 +307,21 @@ def test_a_failed_write_is_reported_to_every_caller_that_syncs_all(shrinking):
 
 
 @pytest.mark.parametrize(
-    ("limits", "chosen", "expected", "raised"),
+    ("limits", "chosen", "partitions", "expected", "raised"),
     [
-        ((1024, 500_000), 0, 16_384, 16_640),
-        ((1024, 4096), 0, 3840, 4096),
-        ((1024, 4096), 100, 100, None),
-        ((1024, 500_000), 2000, 2000, 2256),
-        ((100_000, 100_000), 0, 16_384, None),
+        ((1024, 500_000), 0, 0, 16_384, 16_640),
+        ((1024, 4096), 0, 0, 3840, 4096),
+        ((1024, 4096), 100, 0, 100, None),
+        ((1024, 500_000), 2000, 0, 2000, 2256),
+        ((100_000, 100_000), 0, 0, 16_384, None),
+        ((1024, 500_000), 0, 4, 16_384, 16_896),
+        ((1024, 4096), 0, 4, 3584, 4096),
+        ((1024, 1024), 0, 64, 384, 1024),
     ],
 )
-def test_as_many_files_are_open_as_the_system_allows_within_reason(limits, chosen, expected, raised, monkeypatch):
+def test_as_many_files_are_open_as_the_system_allows_within_reason(
+    limits, chosen, partitions, expected, raised, monkeypatch
+):
     now, asked = [limits], []
 
     def raise_to(_: int, new: tuple[int, int]) -> None:
@@ -325,5 +330,5 @@ def test_as_many_files_are_open_as_the_system_allows_within_reason(limits, chose
 
     monkeypatch.setattr(sinks.resource, "getrlimit", lambda _: now[0])
     monkeypatch.setattr(sinks.resource, "setrlimit", raise_to)
-    assert sinks.most_open(chosen) == expected
+    assert sinks.most_open(chosen, partitions=partitions) == expected
     assert asked == ([raised] if raised else [])

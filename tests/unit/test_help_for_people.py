@@ -7,7 +7,7 @@ from collections import defaultdict
 import pytest
 import typer
 
-from shipper.help.description import FEW, Option
+from shipper.help.description import FEW, Option, Values
 from shipper.main import GROUP, SUMMARIES, entry_points, run
 from shipper.manual.catalogue import pages
 
@@ -129,6 +129,12 @@ def test_the_help_without_a_command_has_groups_and_a_line_for_each_command(capsy
     for entry in entry_points(GROUP):
         assert len([line for line in shown.splitlines() if line.startswith(f"  {entry.name} ")]) == 1
     assert max(map(len, shown.splitlines())) <= 100
+
+
+def test_an_option_that_is_a_number_is_no_name():
+    search = PAGES["fshipper", "search"]
+    around = next(each for each in search.options if each.name == "--context")
+    assert (around.shown, around.values) == ("N", Values.TEXT)
 
 
 def test_help_of_a_command_is_the_same_by_both_ways(capsys):

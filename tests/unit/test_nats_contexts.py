@@ -79,13 +79,23 @@ def test_a_context_replaces_the_whole_connection_of_what_it_overrides(contexts, 
     by_flag = nats(variables, file, context="prod")
     assert (by_flag.url, by_flag.creds, by_flag.user) == (("nats://prod:4222",), None, None)
     assert by_flag.connect_timeout == 3
-    by_variable = nats({"NATS_CONTEXT": "prod", "NATS_URL": "nats://variable:4222"}, file)
-    assert (by_variable.url, by_variable.user) == (("nats://variable:4222",), None)
-    assert by_variable.token.get_secret_value() == "t"
+    by_variable = nats({"NATS_CONTEXT": "prod", "NATS_URL": "nats://variable:4222"})
+    assert (by_variable.url, by_variable.token.get_secret_value()) == (("nats://variable:4222",), "t")
     assert nats(None, file, context="prod", url="nats://flag:4222").url == ("nats://flag:4222",)
     file.write_text('[nats]\ncontext = "prod"\n')
     assert nats(None, file).url == ("nats://prod:4222",)
     assert config.places({}, config=file, environment={})["nats.url"] == f"context prod of {file}"
+
+
+@pytest.mark.parametrize("name", ["prod", "broken", "absent"])
+def test_the_variable_is_not_read_where_the_file_or_an_option_sets_a_connection(contexts, tmp_path, name):
+    contexts("prod", {"url": "nats://prod:4222", "token": "t"})
+    contexts("broken", "{")
+    file = tmp_path / "fshipper.toml"
+    file.write_text('[nats]\nurl = ["nats://file:4222"]\n')
+    by_file, by_flag = nats({"NATS_CONTEXT": name}, file), nats({"NATS_CONTEXT": name}, url="nats://flag:4222")
+    assert (by_file.url, by_file.token) == (("nats://file:4222",), None)
+    assert (by_flag.url, by_flag.token) == (("nats://flag:4222",), None)
 
 
 def test_the_selected_context_is_used_where_it_is_wanted_only(contexts, tmp_path):
