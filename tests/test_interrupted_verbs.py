@@ -78,8 +78,8 @@ def interrupted(process, number, seconds) -> tuple[int, str, str, bool]:
     return process.returncode, shown, said, reached
 
 
-HELP_LINE = "Show this message and exit.\n"
-"""A line of every help text, which is printed as a whole."""
+HELP_LINE = "Usage: fshipper "
+"""The first words of every help text, which is printed as a whole."""
 OWN_ENDS = {0, 2, 64, 69, 78}
 """Exit codes of commands that had said what they found before the signal came."""
 
