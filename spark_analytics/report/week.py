@@ -347,7 +347,7 @@ def change_of(change: Change) -> str:
     if not change.before:
         return "new"
     percent = round(100 * (now - change.before) / change.before)
-    return f"{percent:+} %" if percent else ""
+    return f"{percent:+,} %" if percent else ""
 
 
 def _number(change: Change) -> str:

@@ -24,7 +24,7 @@ TYPED = {
     "fshipper partition pla": "fshipper partition plan",
     "fshipper partition plan --templ": "fshipper partition plan --template",
     "fshipper search x --coun": "fshipper search x --count",
-    "fshipper search x --count ho": "fshipper search x --count host",
+    "fshipper search x --by st": "fshipper search x --by stored",
     "fshipper install --role=coll": "fshipper install --role=collector",
     "fshipper hosts reads hear": "fshipper hosts reads heartbeats",
     "fshipper report --out x sho": "fshipper report --out x show",
