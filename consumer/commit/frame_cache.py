@@ -27,7 +27,7 @@ FEW_FRAMES = 16  # number of frames that may be smaller
 LEAST_DISK_BYTES = 1024 * 1024
 """Minimum bytes of the frames of one file that move to the disk. Fewer are dropped: their text is compressed fast."""
 MOST_ON_DISK = 8
-"""Maximum files whose frames are on the disk, of one partition: each needs a descriptor beside those of open files."""
+"""Maximum files whose frames are on the disk, of one partition: each needs a descriptor of its own."""
 CHUNK_BYTES = 1024 * 1024  # read at a time
 
 
