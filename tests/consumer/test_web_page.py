@@ -1,5 +1,6 @@
 """`fshipper web` in a real browser: one address with status, search and reports. Needs Chromium."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -146,8 +147,12 @@ def test_a_report_in_a_file_shows_no_links_to_pages_that_are_not_there(program, 
 
 def test_a_host_of_the_status_leads_to_its_lines_and_only_an_operator_may_forget_it(program, operator, reader):
     beat = Heartbeat(version="1.0", partition=0, every=5.0, up=60.0, files=1, silent=60.0, leaves=True, ended=True)
-    program.publish(f"logs.beat.{WEB}", encode(beat))
     row = f"[...document.querySelectorAll('#hosts tbody tr')].find(row => row.dataset.key === '{WEB}')"
+
+    def is_listed(browser: Browser) -> bool:
+        program.publish(f"logs.beat.{WEB}", encode(beat))  # again: the page may not have subscribed yet
+        return bool(browser.says(f"{row} !== undefined"))
+
     for browser in (reader, operator):
         browser.visit(f"{program.page}/")
         browser.until(
@@ -156,7 +161,7 @@ def test_a_host_of_the_status_leads_to_its_lines_and_only_an_operator_may_forget
         browser.says(
             "[...document.querySelectorAll('#chips .chip')].find(c => c.textContent.startsWith('ended')).click()"
         )
-        browser.until(f"{row} !== undefined")
+        until(partial(is_listed, browser), what=row)
         assert browser.says(f"{row}.querySelector('a.name').getAttribute('href')") == f"/logs/#host={WEB}&since=1h"
     assert reader.says("document.querySelectorAll('.forget').length") == 0
     operator.until(f"{row}.querySelector('.forget') !== null")

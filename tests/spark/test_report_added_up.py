@@ -146,7 +146,8 @@ def test_every_number_of_a_week_is_that_of_its_lines(told):
         )
         known |= known_numbers(made["frequent_patterns"], made["gone_patterns"], list(range(14)))
         for rows in (made["totals"], made["hosts"], made["remotes"]):
-            known |= {form for row in rows if row["compared"] is not None for form in changes(row["compared"], row["before"])}
+            compared = [(row["compared"], row["before"]) for row in rows if row["compared"] is not None]
+            known |= {form for now, old in compared for form in changes(now, old)}
             known |= known_numbers([number or 0 for row in rows for number in row["days_before"]])
         for date in (day["date"] for day in made["days"]):
             known |= numbers_of_findings(shown(out, date))
