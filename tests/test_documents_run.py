@@ -52,6 +52,7 @@ BEFORE = {
     "docs/reference/search.md": (
         *RUNNING,
         "echo 'connection refused, timeout: \"order 7495911\" in a OR (b' > /srv/error.log",
+        "echo 'level=error status=503 path=/orders' >> /srv/error.log",
         "HOSTNAME=web8 fshipper produce --once /srv/error.log",
         "until fshipper search refused > /dev/null; do sleep 0.5; done",
     ),
