@@ -129,6 +129,11 @@ def _value(context: str, field: str, value: Any) -> Any:
         )
     if field in _SECRETS:
         return value
+    return _path(value)
+
+
+def _path(value: str) -> str:
+    """The file that a field names, as `nats` reads it."""
     path = value[len("file://") :] if value.lower().startswith("file://") else value
     return os.path.expanduser(os.path.expandvars(path))
 
@@ -151,4 +156,4 @@ def _secret_files(path: Path, content: Mapping[str, Any]) -> Iterator[Path]:
     for field in ("creds", "nkey", "key"):
         value = content.get(field)
         if isinstance(value, str) and value:
-            yield Path(os.path.expanduser(os.path.expandvars(value.removeprefix("file://"))))
+            yield Path(_path(value))

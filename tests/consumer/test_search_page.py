@@ -2,18 +2,16 @@
 
 import datetime as dt
 import json
-from pathlib import Path
 
 import pytest
 from browse_program import DATABASE, WEB, BrowseProgram
-from harness.browser import NAMES, Browser, installed
+from harness.browser import AXE, NAMES, Browser, installed
 from harness.fleet import until
 from harness.natsd import running
 
 pytestmark = pytest.mark.skipif(
     installed() is None, reason=f"no browser on PATH ({', '.join(NAMES)}): apt-get install chromium"
 )
-AXE = Path(__file__).resolve().parents[2] / ".npm" / "node_modules" / "axe-core" / "axe.min.js"
 SHOP = "shop1.example.net"
 IDLE = "document.getElementById('go').textContent === 'Search'"
 LINES = "document.querySelectorAll('#lines > li').length"

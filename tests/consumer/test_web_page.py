@@ -1,11 +1,10 @@
 """`fshipper web` in a real browser: one address with status, search and reports. Needs Chromium."""
 
 from functools import partial
-from pathlib import Path
 
 import pytest
 from browse_program import WEB
-from harness.browser import NAMES, Browser, installed
+from harness.browser import AXE, NAMES, Browser, installed
 from harness.fleet import until
 from harness.natsd import running
 from harness.page_tokens import drawn_strangers
@@ -18,7 +17,6 @@ from tests.spark.nights import a_day
 pytestmark = pytest.mark.skipif(
     installed() is None, reason=f"no browser on PATH ({', '.join(NAMES)}): apt-get install chromium"
 )
-AXE = Path(__file__).resolve().parents[2] / ".npm" / "node_modules" / "axe-core" / "axe.min.js"
 LINES = "document.querySelectorAll('#lines > li').length"
 SITE = "[...document.querySelectorAll('.site a[href]')].map(link => link.getAttribute('href')).join(' ')"
 CURRENT = "document.querySelector('.site [aria-current]').textContent"

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from harness.waiting import until
 
+AXE = Path(__file__).resolve().parents[2] / ".npm" / "node_modules" / "axe-core" / "axe.min.js"
+"""The checker of accessibility; `deploy/setup/testing.sh` installs it."""
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 COMPLAINTS = {"Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Inspector.targetCrashed"}
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from harness.browser import NAMES, Browser, installed
+from harness.browser import AXE, NAMES, Browser, installed
 from harness.page_tokens import drawn_strangers
 from nights import a_day
 from test_report_page import HOSTILE, hostile_day
@@ -59,8 +59,6 @@ COLOURS = {
 }  # fmt: skip
 """The colour of each kind of shape, by its class: what docs/reference/report.md says."""
 
-
-AXE = Path(__file__).resolve().parents[2] / ".npm" / "node_modules" / "axe-core" / "axe.min.js"
 
 OPEN = "document.querySelectorAll('details').forEach(row => { row.open = true; })"
 
